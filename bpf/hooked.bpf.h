@@ -3,11 +3,11 @@
 #define BPFPROF_BPF_HOOKED_BPF_H
 
 /*
- * Threads that have made hooked calls, and the way over their hooked returns: where the kernel has
- * put its own address in the place of a return address, a stack would end. And the processes that
- * make them: has their device anything to do?
+ * Threads with hooked calls. The kernel has replaced return addresses of hooked calls with its own,
+ * where a walk would end; these are restored. Also: is the device of such a process idle?
  *
- * An object that includes this walks over hooked returns, so it includes this before any other header.
+ * An object that includes this walks over hooked returns, so it includes this before any other
+ * header.
  */
 #ifdef BPFPROF_BPF_READER_BPF_H
 #error "hooked.bpf.h comes first"
@@ -15,7 +15,7 @@
 #define HOOKED_RETURNS
 #include "send.bpf.h"
 
-/* Key tid. Writer: BPF; user space deletes idle ones and those of processes that are gone. */
+/* Key tid. Writer: BPF; user space deletes idle threads and those of processes that have ended. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 8192);
@@ -24,7 +24,10 @@ struct {
 	__type(value, struct bpfprof_gpu_thread);
 } gpu_threads __weak SEC(".maps");
 
-/* What a process has of gpu_counts and gpu_kernels. Writer: BPF; user space deletes those that have ended. */
+/*
+ * Shares of a process in gpu_counts and gpu_kernels. Writer: BPF; user space deletes processes that
+ * have ended.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
@@ -33,7 +36,7 @@ struct {
 	__type(value, struct bpfprof_gpu_process);
 } gpu_processes __weak SEC(".maps");
 
-/* Set by user space to 0 when the process is gone. Else writer: BPF. */
+/* Writer: BPF; user space clears an element when its process has ended. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, BPFPROF_GPU_MAX_WAITS);
@@ -42,8 +45,8 @@ struct {
 } gpu_waits __weak SEC(".maps");
 
 /*
- * Since when the device of a process has nothing to do; 0: it has, or nothing is known of it. As a rule
- * its element is the first that is looked at. Global, so that the verifier goes through it once.
+ * When the device of a process became idle; 0: it is busy, or its state is not known. The element
+ * is usually the first one tried. Global, so that the verifier checks it once.
  */
 __weak __noinline __u64 gap_of(__u32 pid, __u64 start_ns)
 {
@@ -51,7 +54,7 @@ __weak __noinline __u64 gap_of(__u32 pid, __u64 start_ns)
 	struct bpfprof_gpu_waits *p;
 	__u32 i, at;
 
-	if (!bpf_map_lookup_elem(&gpu_processes, &key)) /* most are none that makes calls */
+	if (!bpf_map_lookup_elem(&gpu_processes, &key)) /* most processes make no calls */
 		return 0;
 	for (i = 0; i < BPFPROF_GPU_MAX_WAITS; i++) {
 		at = (pid + i) % BPFPROF_GPU_MAX_WAITS;
@@ -64,7 +67,7 @@ __weak __noinline __u64 gap_of(__u32 pid, __u64 start_ns)
 	return 0;
 }
 
-/* To be called before user_walk(): t is of the current thread. */
+/* Call it before user_walk(); t belongs to the current thread. */
 static __always_inline void returns_take(struct unwind_reader *r, struct bpfprof_gpu_thread *t)
 {
 	__u32 i;

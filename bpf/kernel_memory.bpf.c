@@ -36,7 +36,7 @@ enum pageflags___any {
 	PG_uptodate___any,
 };
 
-/* Key 0: what is to be read, and what was. Memory-mapped by user space, which is its only user. */
+/* Key 0: the list to read, and the result. User space maps it and is its only user. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -74,7 +74,7 @@ int kernel_read(void *ctx)
 	return 0;
 }
 
-/* The inode of a file that the process that asks has open. */
+/* The inode of an open file of the current process. */
 static __always_inline __u64 own_inode(__u32 fd)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -161,7 +161,7 @@ int kernel_layout(void *ctx)
 	return 0;
 }
 
-/* A thread that is ending has none. */
+/* A thread that is ending has no root folder. */
 SEC("iter/task")
 int task_root(struct bpf_iter__task *ctx)
 {

@@ -3,12 +3,15 @@
 #define BPFPROF_BPF_LOOKUP_BPF_H
 
 /*
- * The unwind rule of a pc: its mapping, the page of its file, the row; and the cache of pcs in front of them.
+ * Finds the unwind rule of a pc: its mapping, the page of its file, the row. A cache of pcs comes
+ * first.
  */
 #include "reader.bpf.h"
 #include "python/proof.bpf.h"
 
-/* Arena of unwind rows; a slice starts with its generation. Writer: user space. Set at load. */
+/*
+ * Arena of unwind rows; a slice starts with its generation. Writer: user space. Size set at load.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1 << 21);
@@ -26,7 +29,7 @@ struct {
 	__type(value, struct bpfprof_page);
 } pages __weak SEC(".maps");
 
-/* Writer: user space. */
+/* Rules outside of rows, see struct bpfprof_code_block. Writer: user space. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
@@ -35,7 +38,10 @@ struct {
 	__type(value, __u64);
 } code_blocks __weak SEC(".maps");
 
-/* The row that rules file offset low16 in the slice; *next_low = address of the row after it, 0: none. */
+/*
+ * The row that covers low, the low 16 bits of a file offset; *ret_next_low: start of the next row,
+ * 0: none.
+ */
 static __always_inline int row_find(const struct bpfprof_page *page, __u32 low, __u64 *ret_row,
 				    __u32 *ret_next_low)
 {
@@ -52,7 +58,7 @@ static __always_inline int row_find(const struct bpfprof_page *page, __u32 low, 
 		else
 			hi = mid;
 	}
-	*ret_next_low = 0; /* the next page's row may be any */
+	*ret_next_low = 0; /* the first row of the next page is not known */
 	if (lo < end) {
 		row = bpf_map_lookup_elem(&rows, &lo);
 		if (row)
@@ -73,7 +79,7 @@ static __always_inline bool slice_is(__u32 first, __u64 generation)
 	return header && *(volatile __u64 *)header == generation;
 }
 
-/* Row of (image, off), or a stop. */
+/* Finds the row of (image, off): 0, or a stop. */
 static __always_inline int page_look_up(struct unwind_reader *r, __u32 image, __u64 off)
 {
 	struct bpfprof_page_key key = { .image = image, .page = off >> BPFPROF_PAGE_SHIFT };
@@ -101,7 +107,10 @@ static __always_inline int page_look_up(struct unwind_reader *r, __u32 image, __
 	return 0;
 }
 
-/* Code in no file: a rule that was read out of it, else its frame pointer is tried. */
+/*
+ * Code in no file: takes the rule that user space made from its instructions, or else the frame
+ * pointer.
+ */
 static __always_inline int code_block_look_up(struct unwind_reader *r, __u64 pc)
 {
 	struct bpfprof_code_block key = { .block = pc >> BPFPROF_CODE_BLOCK_SHIFT,
@@ -118,7 +127,7 @@ static __always_inline int code_block_look_up(struct unwind_reader *r, __u64 pc)
 	return 0;
 }
 
-/* Code in a file that its rows say nothing of: a rule that holds for this process alone. */
+/* Code in a file without rows for it: takes the rule that holds for this process alone. */
 static __always_inline void code_place_look_up(struct unwind_reader *r)
 {
 	struct bpfprof_code_block key = { .block = r->last_frame, .asid = r->asid };
@@ -129,8 +138,9 @@ static __always_inline void code_place_look_up(struct unwind_reader *r)
 }
 
 /*
- * Rule, frame and flags of pc into r->last_*, through mappings, pages and rows. 0 or a stop. A global
- * function, so that the verifier goes through its searches once and not after each way of a step.
+ * Sets r->last_* to the rule, frame and flags of pc, by the maps mappings, pages and rows. 0, or a
+ * stop. A global function, so that the verifier checks the searches once and not for each path of a
+ * step.
  */
 __weak __noinline int look_up_slow(struct unwind_reader *r, __u64 pc)
 {
@@ -185,8 +195,8 @@ static __always_inline bool cache_hit(struct unwind_reader *r, const struct bpfp
 }
 
 /*
- * Two neighbours per hash, or two frames of one stack that collide throw each other out
- * in every sample. The newer one comes first.
+ * A hash has two slots, the newer one first. With one, two colliding frames of one stack would
+ * evict each other in every sample.
  */
 static __always_inline int look_up(struct unwind_reader *r, __u64 pc)
 {
@@ -197,7 +207,8 @@ static __always_inline int look_up(struct unwind_reader *r, __u64 pc)
 	if (cache_hit(r, &c[0], pc) || cache_hit(r, &c[1], pc))
 		return 0;
 	stop = look_up_slow(r, pc);
-	if (stop || unwind_row_kind(r->last_row) == ROW_UNREADABLE) /* may become readable */
+	/* The file may become readable. */
+	if (stop || unwind_row_kind(r->last_row) == ROW_UNREADABLE)
 		return stop;
 	if (unwind_row_kind(r->last_row) == ROW_SIGNAL)
 		r->last_flags |= BPFPROF_CACHED_SIGNAL;

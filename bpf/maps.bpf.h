@@ -3,8 +3,8 @@
 #define BPFPROF_BPF_MAPS_BPF_H
 
 /*
- * Maps shared by the BPF programs. max_entries marked "set at load" are sized
- * by user/kernel/session.c within the memory budget.
+ * Maps shared by the BPF programs. user/kernel/session.c sets max_entries marked "set at load",
+ * within the memory budget.
  */
 
 #include "vmlinux.h"
@@ -14,18 +14,18 @@
 #include "bpfprof.h"
 
 #define PF_KTHREAD 0x00200000
-#define RAY_NAME 0x3a3a796172ULL /* "ray::", as the first five bytes of a name lie in a word */
+#define RAY_NAME 0x3a3a796172ULL /* "ray::", the first five bytes of a name as one word */
 #define RAY_NAME_MASK 0xffffffffffULL
 
 const volatile struct bpfprof_cfg cfg __weak = {};
 
-/* Everything that is sent. Bytes set at load. */
+/* All records. Size set at load. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4 << 20);
 } ring __weak SEC(".maps");
 
-/* Key 0, value: counters of this CPU. Writer: BPF; summed by user space. */
+/* Key 0, value: counters of this CPU. Writer: BPF; user space sums them. */
 struct counters {
 	__u64 count[BPFPROF_NR_COUNTERS];
 };
@@ -37,7 +37,7 @@ struct {
 	__type(value, struct counters);
 } counters __weak SEC(".maps");
 
-/* Key pid, value its mappings' place. Writer: user space (BPF only sets flags in it). */
+/* Key pid, value: the state of its mappings. Writer: user space (BPF only sets flags). */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
@@ -46,7 +46,7 @@ struct {
 	__type(value, struct bpfprof_proc);
 } procs __weak SEC(".maps");
 
-/* Arena of mappings, sorted per process. Writer: user space, memory-mapped. Set at load. */
+/* Arena of mappings, sorted per process. Writer: user space, memory-mapped. Size set at load. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 65536);
@@ -56,7 +56,8 @@ struct {
 } mappings __weak SEC(".maps");
 
 /*
- * Key pid, value: bits, who asked for the process. Writer: user space, and BPF for new children.
+ * Key pid, value: bits of the requesters of the process. Writer: user space, and BPF for new
+ * children.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -67,8 +68,9 @@ struct {
 } targets __weak SEC(".maps");
 
 /*
- * Bit pid % BPFPROF_TARGET_BITS: there was such a key in targets once. Of a switch of threads that nobody
- * asked for, looking for them there would cost more than all the rest. Set before the key is added.
+ * Bit pid % BPFPROF_TARGET_BITS: targets once had such a key. A look-up in targets would be the
+ * largest cost of a switch between threads that are no targets. The bit is set before the key is
+ * added.
  */
 __u64 target_bits[BPFPROF_TARGET_BITS / 64] __weak;
 
@@ -79,7 +81,7 @@ static __always_inline __u32 *target_entry(__u32 pid)
 	return bpf_map_lookup_elem(&targets, &pid);
 }
 
-/* Who asked for the process; NULL: nobody, or not yet. */
+/* The bits of a target; NULL: the process is no target, or not before its next exec. */
 static __always_inline __u32 *target_find(__u32 pid)
 {
 	__u32 *asked = target_entry(pid);
@@ -96,7 +98,7 @@ static __always_inline void count_add(__u32 counter, __u64 n)
 		c->count[counter] += n;
 }
 
-/* The registers with which the thread entered the kernel. */
+/* The user registers at the thread's entry into the kernel. */
 static __always_inline struct pt_regs *task_regs(struct task_struct *task)
 {
 	return (struct pt_regs *)bpf_task_pt_regs(task);
@@ -111,8 +113,8 @@ static __always_inline void task_id_fill(struct bpfprof_task_id *id, struct task
 }
 
 /*
- * Which mount namespace: the number of its inode goes to the next one as soon as it is gone, so that
- * is the last resort. ns_id since 6.18; seq until then counts all that there were since boot.
+ * Numbers of mount namespaces. The inode number is the last resort, because the next namespace may
+ * reuse it. ns_id exists since 6.18; before, seq counts all namespaces since boot.
  */
 struct mnt_namespace___6_17 {
 	__u64 seq;
@@ -136,16 +138,17 @@ static __always_inline __u64 mnt_ns_number(struct task_struct *task)
 	return BPF_CORE_READ(ns, ns.inum);
 }
 
-/* Read, not followed: Linux 6.1 adds no variable to a pointer that it knows. */
+/* A computed address: Linux 6.1 allows no variable offset from a pointer that it knows. */
 static __always_inline struct upid *upid_at(struct pid *pid, __u32 level)
 {
 	return (void *)pid + bpf_core_field_offset(struct pid, numbers) +
 	       level * bpf_core_type_size(struct upid);
 }
 
-#define PID_LEVELS 5 /* how deep our own pid namespace may be: 1 in kind, 2 in a container there */
+/* Depth of our own pid namespace, at most: 1 in kind, 2 in a container there. */
+#define PID_LEVELS 5
 
-/* For rare events only: some probe reads. */
+/* For rare events only: it takes several probe reads. */
 static __always_inline void place_fill(struct bpfprof_place *place, struct task_struct *task)
 {
 	struct pid *pid = BPF_CORE_READ(task, group_leader, thread_pid);
@@ -155,7 +158,7 @@ static __always_inline void place_fill(struct bpfprof_place *place, struct task_
 	place->mnt_ns = mnt_ns_number(task);
 	place->pod_pid = BPF_CORE_READ(upid, nr);
 	place->agent_pid = task->tgid;
-	if (!cfg.pid_ns) /* known when it is loaded: nothing of the rest is there then */
+	if (!cfg.pid_ns) /* a constant at load, so the verifier drops the rest then */
 		return;
 	place->agent_pid = 0;
 	for (i = 1; i < PID_LEVELS; i++) {
@@ -177,8 +180,8 @@ static __always_inline void record_fill(struct bpfprof_record *rec, __u32 kind, 
 }
 
 /*
- * Index after the last mapping of [first, first + nr] (slice header at first)
- * that starts at or below va; first + 1 if none does.
+ * Index after the last mapping in [first, first + nr] (slice header at first) that starts at or
+ * below va; first + 1 if there is none.
  */
 static __always_inline __u32 mapping_upper(__u32 first, __u32 nr, __u64 va)
 {

@@ -2,16 +2,17 @@
 /*
  * Time that threads spend off a CPU.
  *
- * A wait's stack is taken when it is over, so that how long it took decides whether one is: each of
- * a period or more has a sample of its own length; of a thread's shorter ones, end to end, in each
- * period the one at a point chosen at random has a sample of one period. So what a wait counts for
- * is, on average, its length, and no storm of switches takes more samples than the clock would.
+ * A stack is taken when the wait has ended, because its length decides whether it has a sample.
+ * Each wait of a period or more has a sample with its own length. The shorter waits of a thread are
+ * joined end to end and cut into periods; in each period the wait at a random point has a sample of
+ * one period. So a wait counts with its length on average, and a storm of switches takes no more
+ * samples than the clock would.
  *
- * thread_switched() runs with the lock of the run queue held, and while the thread that comes back is
- * not the current one yet. So it only asks for an interrupt, by the only one that a program can ask
- * for: the one by which a ring buffer wakes its reader. As interrupts are off, it comes as soon as the
- * switch is done, and wait_stack() finds the thread in the kernel where it had waited, with
- * its memory at hand.
+ * thread_switched() runs with the lock of the run queue held, before the returning thread is the
+ * current one. So it only requests an interrupt, with the only one that a program can request: a
+ * ring buffer's wake-up of its reader. Interrupts are off, so it comes as soon as the switch has
+ * finished, and wait_stack() finds the thread in the kernel at the place where it had waited, with
+ * its memory readable.
  */
 #include "waiters.bpf.h"
 #include "python/gil.bpf.h"
@@ -29,9 +30,9 @@ struct kick_ring {
 };
 
 /*
- * Nobody waits for them, and what is in them means nothing: they are written to for the interrupt.
- * User space makes room now and then. 16 bytes a wait. Key: CPU, as a ring buffer has one interrupt at
- * a time. Writer: user space. Set at load: possible CPUs.
+ * Rings without a reader and without content: BPF writes to them for the interrupt, 16 bytes a
+ * wait. User space empties them now and then. Key: CPU, because a ring buffer has one interrupt at
+ * a time. Writer: user space. Size set at load: possible CPUs.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
@@ -40,17 +41,17 @@ struct {
 	__array(values, struct kick_ring);
 } kicks SEC(".maps");
 
-/* The sample that is to be taken on this CPU. */
+/* The sample to take on this CPU. */
 struct wait_due {
 	__u32 tid; /* 0: none */
 	__u32 flags; /* of the sample */
 	__u64 value_ns;
-	__u64 runnable_ns; /* of which it waited for a CPU */
-	__u64 wait_ns; /* how long it was off the CPU */
-	__u64 delay_ns; /* of the waiter */
-	__u64 clock_ns; /* of the run queue, at the last switch, */
-	__u64 compared_ns; /* and when it was compared with CLOCK_MONOTONIC, */
-	__u64 ahead_ns; /* which was so much ahead */
+	__u64 runnable_ns; /* the part of the wait that was for a CPU */
+	__u64 wait_ns; /* length of the wait */
+	__u64 delay_ns; /* delay_ns of the waiter */
+	__u64 clock_ns; /* clock of the run queue at the last switch */
+	__u64 compared_ns; /* when it was compared with CLOCK_MONOTONIC */
+	__u64 ahead_ns; /* CLOCK_MONOTONIC minus the clock at that time */
 	struct token_bucket samples;
 	__u32 nr_kernel;
 	__u32 wait_nr; /* of the sample */
@@ -74,10 +75,11 @@ struct {
 } gil_holders SEC(".maps");
 
 /*
- * CLOCK_MONOTONIC by the clock that the scheduler has just read: reading one costs as much as the rest
- * of what a switch is told with. That one may be late by what the switch has taken until here, and runs
- * at a rate of its own, so they are compared each millisecond. One that stands still was not read, or
- * is too coarse. Times of different CPUs may go back by a little: nothing counts twice then.
+ * CLOCK_MONOTONIC, computed from the clock that the scheduler has just read: reading a clock costs
+ * as much as the rest of a switch. The scheduler's clock may be late by the time that the switch
+ * has taken so far, and its rate differs, so both are compared every millisecond. A clock that
+ * stands still was not read, or is too coarse. Times of different CPUs may go back a little: no
+ * time counts twice then.
  */
 static __always_inline __u64 switch_ns(struct wait_due *due, struct task_struct *next)
 {
@@ -98,7 +100,7 @@ static __always_inline __u64 switch_ns(struct wait_due *due, struct task_struct 
 	return clock_ns + due->ahead_ns;
 }
 
-/* Its sample comes to nothing: the time is told by a later one. */
+/* The wait gets no sample; a later one has its time. */
 static __always_inline void due_give_back(struct wait_due *due, struct bpfprof_waiter *w)
 {
 	waiter_owe(w, due->value_ns);
@@ -126,12 +128,12 @@ static __always_inline void waiter_free(struct bpfprof_waiter *w)
 	w->state = THREAD_STATE_INVALID;
 	w->task.start_ns = 0;
 	barrier();
-	w->task.tid = 0; /* from here on it may be another's */
+	w->task.tid = 0; /* from here on another thread may take the entry */
 }
 
 /*
- * The thread's last switch. A first thread's number is taken by one that executes a program, a while
- * before we are told of that: until then nothing counts for it.
+ * The last switch of a thread. A thread that executes a program takes the number of the first
+ * thread, some time before the exec event: until then no time counts for it.
  */
 static __always_inline void waiter_end(struct bpfprof_waiter *w, struct task_struct *task)
 {
@@ -180,7 +182,7 @@ static __always_inline void thread_leaves(struct task_struct *task, struct wait_
 	}
 }
 
-/* Of the samples that short waits have, that of one which goes on for ns behind the others. */
+/* The value in samples of the short waits, of one that lasts ns after the others. */
 static __always_inline __u64 short_value(struct bpfprof_waiter *w, __u64 ns, __u64 period)
 {
 	__u64 end = w->past_ns + ns, value = 0;
@@ -189,7 +191,7 @@ static __always_inline __u64 short_value(struct bpfprof_waiter *w, __u64 ns, __u
 		value = period;
 	if (end >= period) {
 		end -= period;
-		if (end >= period) /* it was longer until now */
+		if (end >= period) /* the last period was longer */
 			end = 0;
 		w->point_ns = point_choose(period);
 		if (w->point_ns < end)
@@ -199,7 +201,7 @@ static __always_inline __u64 short_value(struct bpfprof_waiter *w, __u64 ns, __u
 	return value;
 }
 
-/* What the wait that has just ended is to count for in a sample; 0: it has none. */
+/* The value in a sample of the wait that has just ended; 0: it has no sample. */
 static __always_inline __u64 wait_value(struct bpfprof_waiter *w, __u64 ns, __u64 period)
 {
 	__u64 value;
@@ -215,10 +217,10 @@ static __always_inline __u64 wait_value(struct bpfprof_waiter *w, __u64 ns, __u6
 	return value;
 }
 
-/* Of a value that stands for waits of ns, of which so much was for a CPU. */
+/* The part of a value, for waits of ns in total, in which the thread waited for a CPU. */
 static __always_inline __u64 runnable_part(__u64 runnable, __u64 ns, __u64 value)
 {
-	/* In parts of 1024: nothing to overflow. */
+	/* In parts of 1024, so that nothing overflows. */
 	return ns == value || !ns ? runnable : (runnable << 10) / ns * (value >> 10);
 }
 
@@ -265,7 +267,7 @@ static __always_inline void thread_comes(struct task_struct *task, struct wait_d
 	due->wait_nr = w->state >= THREAD_SLEEPS ? wait_nr(w->since_ns) : 0;
 	w->state = THREAD_RUNS;
 	w->since_ns += ns;
-	if (!cfg.wall) { /* blocked time is all that counts */
+	if (!cfg.wall) { /* only blocked time counts */
 		ns -= runnable;
 		runnable = 0;
 	}
@@ -303,7 +305,7 @@ int BPF_PROG(thread_switched, bool preempt, struct task_struct *prev, struct tas
 	now = switch_ns(due, next);
 	if (now < control->start_ns)
 		return 0;
-	/* After the end those that come back still tell what they have waited for until then. */
+	/* After the end, a returning thread still reports its wait until the end. */
 	if (control->end_ns && now > control->end_ns)
 		now = control->end_ns;
 	if (due->tid) { /* the interrupt did not come */
@@ -321,8 +323,8 @@ int BPF_PROG(thread_switched, bool preempt, struct task_struct *prev, struct tas
 }
 
 /*
- * A thread that executes a program goes on under the number of the first one, whose end was told. What
- * is only watched from its exec on begins there.
+ * A thread that executes a program goes on under the number of the first thread, whose end was
+ * recorded. If it is watched only from its exec on, its time begins there.
  */
 SEC("?tp_btf/sched_process_exec")
 int BPF_PROG(thread_execs, struct task_struct *task, pid_t old_tid)
@@ -363,7 +365,10 @@ int BPF_PROG(thread_woken, struct task_struct *task)
 	return 0;
 }
 
-/* The same as it is in due, once the thread is on a CPU: now the kernel has counted its delay. */
+/*
+ * The time in due that was for a CPU, once the thread is on one: now the kernel has counted its
+ * delay.
+ */
 static __always_inline __u64 runnable_ns(const struct wait_due *due, struct task_struct *task)
 {
 	__u64 ns = task_delay_ns(task) - due->delay_ns;
@@ -373,7 +378,7 @@ static __always_inline __u64 runnable_ns(const struct wait_due *due, struct task
 	return runnable_part(ns < due->wait_ns ? ns : due->wait_ns, due->wait_ns, due->value_ns);
 }
 
-/* In the interrupt that was asked for, or in another's of that kind. */
+/* The requested interrupt, or another one of its kind. */
 SEC("?tp_btf/irq_work_entry")
 int BPF_PROG(wait_stack)
 {

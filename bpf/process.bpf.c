@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Life of processes: exec, fork, exit, and address ranges that are handed out. */
+/* The life of processes: exec, fork, exit, and new address ranges. */
 #include "maps.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -52,8 +52,8 @@ int BPF_PROG(process_exec, struct task_struct *task)
 }
 
 /*
- * Nothing can be known of a pid that was given to a new process just now: what is there is left of
- * one whose end was not told. Looked for first: hardly ever there, and deleting takes a lock.
+ * Deletes the state of an earlier process with this pid, whose end raised no event. The look-up
+ * comes first: there is rarely any, and a delete takes a lock.
  */
 static __always_inline void pid_renew(__u32 pid, __u64 start_ns)
 {
@@ -61,7 +61,7 @@ static __always_inline void pid_renew(__u32 pid, __u64 start_ns)
 
 	if (target_entry(pid))
 		bpf_map_delete_elem(&targets, &pid);
-	/* User space may have seen the new one before this. */
+	/* User space may have seen the new process first. */
 	if (proc && proc->start_ns != start_ns)
 		bpf_map_delete_elem(&procs, &pid);
 }
@@ -95,7 +95,7 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
 	task_id_fill(&e->child, child);
 	BPF_CORE_READ_STR_INTO(&e->comm, child, comm);
 	place_fill(&e->place, child);
-	/* Where each process is hooked by itself, such a child may have to be at once. */
+	/* Where each process is hooked by itself, user space may have to hook the child at once. */
 	bpf_ringbuf_submit(e, asked && cfg.fork_wakes ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
 	return 0;
 }
@@ -107,7 +107,7 @@ int BPF_PROG(process_exit, struct task_struct *task)
 	struct signal_struct *signal = task->signal;
 	__u32 pid = task->tgid;
 
-	/* do_exit() has counted this thread down already. */
+	/* do_exit() has already taken this thread off the count. */
 	if (signal->live.counter > 0 || !is_target(pid))
 		return 0;
 	e = event_new(BPFPROF_KIND_EXIT, task);
@@ -121,9 +121,9 @@ int BPF_PROG(process_exit, struct task_struct *task)
 }
 
 /*
- * A range is about to be handed out by mmap, mremap, shmat. If executable
- * mappings that we know lie in it, they are gone: samples must not use them from now on.
- * If it is for a file, user space has a look a little later, when it is mapped.
+ * mmap, mremap or shmat is about to use this range. Known executable mappings in it are void:
+ * samples must not use them any more. If it is for a file, user space reads the mappings a little
+ * later.
  */
 SEC("tp_btf/vm_unmapped_area")
 int BPF_PROG(range_handed_out, unsigned long addr, struct vm_unmapped_area_info *info)
@@ -138,7 +138,7 @@ int BPF_PROG(range_handed_out, unsigned long addr, struct vm_unmapped_area_info 
 	bool overlaps;
 
 	proc = bpf_map_lookup_elem(&procs, &pid);
-	if (!proc || (long)addr < 0) /* an error code: nothing was handed out */
+	if (!proc || (long)addr < 0) /* an error code: there is no range */
 		return 0;
 	first = proc->first;
 	header = bpf_map_lookup_elem(&mappings, &first);

@@ -3,26 +3,26 @@
 #define BPFPROF_BPF_READER_BPF_H
 
 /*
- * What a sample needs to read a user stack: the scratch of this CPU with the window, a copy
- * of the stack above sp that grows as the walk gets there, and the readers of the
- * walkers over it.
+ * The state of one sample while BPF reads a user stack: the scratch of this CPU; in it the window,
+ * a copy of the stack above sp that grows as the walk proceeds; and the readers of both walkers
+ * over it.
  */
 #include "maps.bpf.h"
 #include "gpu_calls.h"
 
 #define CACHE_SLOTS 2048
-#define WINDOW_NEAR 32752 /* the end of the stack is: all of it will be walked */
-#define WINDOW_FIRST 4096 /* of others */
+#define WINDOW_NEAR 32752 /* the end of the stack is this near: the window takes all of it */
+#define WINDOW_FIRST 4096 /* first step of other windows */
 #define WINDOW_NEXT 8192
-#define WINDOW_MASK 16383 /* shows the verifier how long a copy can be */
+#define WINDOW_MASK 16383 /* shows the verifier the maximum length of a copy */
 #define WINDOW_MAX_STEP 16376
-#define START_BYTES 64 /* argc, argv and more are above start_stack */
+#define START_BYTES 64 /* argc, argv and more lie above start_stack */
 #define MAX_THREAD_STACK_BYTES (1U << 30)
 #define CODE_SLOTS 1024
 #define THREAD_SLOTS 256
 #define MAX_PENDING 64
 #define MAX_TSTATES 4 /* a power of two */
-#define CALLERS_BYTES 2048 /* of the data stack below a frame: most callers of it */
+#define CALLERS_BYTES 2048 /* of the data stack below a frame; most of its callers lie there */
 
 #ifdef HOOKED_RETURNS
 #define SPARE_SCRATCHES BPFPROF_SPARE_SCRATCHES
@@ -45,26 +45,26 @@ static __always_inline int spans_read(struct unwind_reader *r, __u8 *dst, __u32 
 #include "unwind_native.h"
 #include "unwind_python.h"
 
-/* A code object that was sent whole. */
+/* A code object that was sent completely. */
 struct cached_code {
 	__u64 fingerprint;
 	__u64 id;
 };
 
-/* Where the thread state of a thread was. */
+/* The last known thread state of a thread. */
 struct cached_thread {
-	__u64 tstate; /* 0: it had none, and is not asked again before recheck_ns */
-	__u64 interpreter; /* newest of the process then */
-	__u64 head; /* of its list of threads */
+	__u64 tstate; /* 0: the thread had none; BPF searches again after recheck_ns */
+	__u64 interpreter; /* the newest interpreter of the process at that time */
+	__u64 head; /* first thread state of this interpreter */
 	__u64 recheck_ns;
-	__u64 walk_ns; /* no earlier is the list walked again */
+	__u64 walk_ns; /* the list is not walked again before this time */
 	__u32 tid;
 	__u32 python;
-	__u32 is_cut; /* the list was too long to be gone through */
+	__u32 is_cut; /* the list was too long to walk to its end */
 	__u32 pad;
 };
 
-/* Of the Python part of one sample. */
+/* The Python part of one sample. */
 struct python_scratch {
 	struct bpfprof_python_layout layout;
 	__u64 runtime;
@@ -73,30 +73,30 @@ struct python_scratch {
 	__u32 stop;
 	__u32 budget; /* bytes of code objects that this sample may still send */
 	__u32 nr_pending;
-	__u32 slot; /* in pythons, of the first runtime */
-	__u32 next; /* and of the one that is walked next */
-	__u32 nth; /* runtime of the process that is walked now */
+	__u32 slot; /* element of pythons: the first runtime */
+	__u32 next; /* element of pythons: the runtime to walk next */
+	__u32 nth; /* number of the present runtime in the process */
 	__u32 entered; /* frames up to the last entry */
 	__u32 nr_tstates;
-	__u64 nr_codes; /* ids given with this scratch */
-	__u64 tstates[MAX_TSTATES]; /* of this thread, leaf first */
+	__u64 nr_codes; /* ids that this scratch has used */
+	__u64 tstates[MAX_TSTATES]; /* thread states of this thread, leaf first */
 	struct python_walk walk;
 	__u64 tls_base;
-	__u64 list_at; /* walking the lists of threads */
+	__u64 list_at; /* position in the lists of threads */
 	__u64 list_interpreter;
-	__u64 list_owner; /* the interpreter whose threads are walked */
-	__u64 list_head; /* of the newest one */
+	__u64 list_owner; /* the interpreter of the present list */
+	__u64 list_head; /* first thread state of the newest interpreter */
 	__u32 list_steps;
 	__u32 list_torn;
 	__u32 nr_interpreters;
-	__u64 last_va; /* of a frame that is not on the C stack */
+	__u64 last_va; /* the last frame that was not on the C stack */
 	struct bpfprof_code_key key;
 	struct bpfprof_code_known fresh;
 	__u8 tstate[BPFPROF_PYTHON_TSTATE_BYTES + 8];
 	__u8 frame[2 * PYTHON_FRAME_ROOM];
 	__u8 code[512];
 	struct python_prints prints;
-	struct bpfprof_code_key pending[MAX_PENDING]; /* what is still to be sent */
+	struct bpfprof_code_key pending[MAX_PENDING]; /* code objects to send */
 	__u64 pending_id[MAX_PENDING];
 	struct cached_thread threads[THREAD_SLOTS];
 	struct cached_code codes[CODE_SLOTS];
@@ -105,81 +105,82 @@ struct python_scratch {
 };
 
 /*
- * Which frame a C call of the eval loop up to 3.10 runs is told by what it holds: CPython keeps the
- * frame's address in a register or in a slot of the C frame, the same for one build.
+ * Proof of the frame that a C call of the eval loop up to 3.10 runs: CPython keeps the address of
+ * the frame in a register or in a slot of the C frame. The place is the same in one build.
  */
 #define PROOF_SLOTS 2
 #define PROOF_BUILDS 4
 
-/* An image has one eval loop, which was compiled once. */
+/* An image has one eval loop from one compiler run. */
 struct python_build {
 	__u32 image;
-	__u32 slot[PROOF_SLOTS]; /* below the CFA, bytes: where frames were found; 0: none */
-	struct python_place at; /* index in python_proof.held + 1 */
+	/* Distance below the CFA where frames were found, bytes; 0: none. */
+	__u32 slot[PROOF_SLOTS];
+	struct python_place at; /* its place is an index in python_proof.held + 1 */
 };
 
 struct python_proof {
 	struct python_build builds[PROOF_BUILDS];
-	/* Of the call that is asked about: */
+	/* The present call: */
 	__u64 sp, cfa;
-	__u64 held
-		[2 +
-		 PROOF_SLOTS]; /* base register, frame pointer, what the slots hold; 0: not known */
-	__u64 base; /* or where it lies */
-	__u32 valid; /* as in unwind_state, in the call's frame */
-	__u32 image; /* that its code is of */
-	__u32 nth; /* the entry that was found for it */
+	__u64 held[2 +
+		   /* Base register, frame pointer, contents of the slots; 0: not known. */
+		   PROOF_SLOTS];
+	__u64 base; /* value of base, or its address */
+	__u32 valid; /* as in unwind_state, for the call's frame */
+	__u32 image; /* image of its code */
+	__u32 nth; /* the entry found for it */
 	__u32 found;
 	__u32 in_vain; /* calls of this stack that hold none of its frames */
-	/* The innermost call, while it is the only one that was marked: */
+	/* The innermost call, while no other call is marked: */
 	__u64 inner_frame;
-	__u32 inner_at; /* 0: it was not */
+	__u32 inner_at; /* index in frames[]; 0: no such call */
 };
 
-/* A return address that the kernel has put its own in the place of: a return that is hooked. */
+/* A hooked return: the kernel has replaced the return address with its own. */
 struct hooked_return {
-	__u64 va; /* where it lies */
+	__u64 va; /* address of the return address */
 	__u64 to;
 };
 
-/* What is known of pages that are not there, above the end of the window. */
+/* State of unreadable pages above the end of the window. */
 enum window_hole {
 	HOLE_UNKNOWN = 0,
-	HOLE_NEAR = 1, /* one of the next few is not */
-	HOLE_HERE = 2, /* the next one is not */
+	HOLE_NEAR = 1, /* one of the next few pages is unreadable */
+	HOLE_HERE = 2, /* the next page is unreadable */
 };
 
 enum call_point { CALL_NONE = 0, CALL_ENTRY = 1, CALL_RETURN = 2 };
 
 /*
- * All that one sample needs; the reader of unwind_native.h. What each frame needs comes first,
- * and tables and copies last: an instruction reaches 32 KiB far, and to what lies behind that it takes
+ * The scratch of one sample; the reader of unwind_native.h. Fields that each frame needs come
+ * first, tables and copies last: one instruction reaches 32 KiB far; accesses beyond that take
  * three.
  */
 struct unwind_reader {
 	__u32 busy;
-	__u32 index; /* its own, in scratches */
+	__u32 index; /* its key in scratches */
 	__u32 nr_runs;
 	__u32 hole; /* enum window_hole */
 	__u32 asid;
-	__u32 first; /* mappings slice of the process */
+	__u32 first; /* first element of the process in mappings */
 	__u32 nr;
 	__u32 stop;
-	__u32 noted; /* the last of the frames is the one that state stands in */
+	__u32 noted; /* the last of the frames is the frame that state is in */
 	__u64 stack_end; /* the stack reaches at least up to here; 0 = unknown */
-	__u64 miss_ms; /* what misses may still send, accounted per millisecond */
+	__u64 miss_ms; /* when miss_bytes was last refilled */
 	__u64 miss_bytes;
-	__u64 miss_window; /* stack that this miss may send, bytes */
+	__u64 miss_window; /* bytes of stack that this miss may send */
 	__u64 word; /* result of word_read */
-	__u64 next_va; /* of the Python entry that is asked about now, 0: none is left */
+	__u64 next_va; /* address of the next Python entry, 0: none is left */
 	__u64 last_row; /* result of look_up */
 	__u64 last_frame;
 	__u32 last_flags; /* BPFPROF_CACHED_* */
 	__u32 pad;
 	struct unwind_state state;
-	__u32 point; /* enum call_point: where a hooked call stands, whose stack this is */
+	__u32 point; /* enum call_point: position of the hooked call whose stack this is */
 	__u32 nr_returns;
-	/* One instruction of BPF reaches 32 KiB: the fields that each frame needs lie within that. */
+	/* The fields that each frame needs lie within 32 KiB, the reach of one instruction. */
 	struct bpfprof_miss rec;
 	struct python_proof proof;
 	struct python_scratch py;
@@ -188,14 +189,14 @@ struct unwind_reader {
 	struct bpfprof_gpu_call call;
 	struct bpfprof_cached_pc cache[CACHE_SLOTS];
 	__u8 stack[BPFPROF_STACK_BYTES]; /* of the miss */
-	/* Lets the verifier accept a copy to the very end of it. */
+	/* Lets the verifier accept a copy that begins at the very end of stack. */
 	__u8 slack[WINDOW_MASK + 1];
 };
 
 /*
- * Key: CPU, or behind them all a spare one. An array, since a per-CPU value may not be this large. Set at
- * load: possible CPUs, and BPFPROF_SPARE_SCRATCHES more if calls are hooked; or cfg.few_scratches, and the key
- * is any of them.
+ * Key: CPU; the spare ones follow. An array, because per-CPU values may not be this large. Size set
+ * at load: possible CPUs, and BPFPROF_SPARE_SCRATCHES more if calls are hooked; or
+ * cfg.few_scratches, and any CPU uses any of them.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -205,9 +206,9 @@ struct {
 } scratches __weak SEC(".maps");
 
 /*
- * Where the stack that sp points into still is memory, for sure: the first thread's starts at
- * start_stack, above which its arguments lie; another's ends with the thread control block, to
- * which the TLS base points. 0 if sp is not below either (a coroutine's stack, a signal stack).
+ * The lowest end of the stack that sp can have: the main thread's stack begins at start_stack, with
+ * its arguments above; another thread's ends at the thread control block, which the TLS base points
+ * to. 0 if sp is below neither (a coroutine's stack, a signal stack).
  */
 static __always_inline __u64 stack_end(struct task_struct *task, __u64 sp)
 {
@@ -220,8 +221,8 @@ static __always_inline __u64 stack_end(struct task_struct *task, __u64 sp)
 }
 
 /*
- * Begins a window at sp. In an epilogue the rules still read registers just popped,
- * below sp: some of that belongs to it, as far as it lies in the same page.
+ * Begins a window at sp. In an epilogue the rules still read registers below sp that were just
+ * popped, so the window begins lower, but in the same page.
  */
 static __always_inline void window_begin(struct unwind_reader *r, struct task_struct *task,
 					 __u64 sp)
@@ -240,10 +241,10 @@ struct reader_ctx {
 	struct unwind_reader *r;
 };
 
-#ifdef HOOKED_RETURNS /* or the verifier takes four times as long for what has none */
+#ifdef HOOKED_RETURNS /* without hooked returns the verifier takes a quarter of the time */
 /*
- * Puts back into the window what hooked returns have replaced. The kernel's own address begins a
- * page: whatever else lies there by now is left alone.
+ * Restores the return addresses that hooks have replaced in the window. The kernel's own address
+ * begins a page; any other value is left alone.
  */
 static long return_restore(__u32 i, struct reader_ctx *ctx)
 {
@@ -266,7 +267,7 @@ static __always_inline void returns_restore(struct unwind_reader *r)
 	bpf_loop(r->nr_returns, return_restore, &ctx, 0);
 }
 #define RETURNS_RESTORE(r) returns_restore(r)
-#define window_grow window_grow_hooked /* other functions than where none is hooked */
+#define window_grow window_grow_hooked /* the functions differ from those without hooked returns */
 #define window_reach window_reach_hooked
 #define word_read word_read_hooked
 #define step_other step_other_hooked
@@ -275,11 +276,10 @@ static __always_inline void returns_restore(struct unwind_reader *r)
 #endif
 
 /*
- * Copies on from the end of the window; 0 if at least one byte was added. A copy that runs
- * into a page that is not there costs a fault (a microsecond, as much as all the rest), so it ends
- * where the stack does, goes there at once where that is near, and is not tried twice. Global, so
- * that the verifier goes through it once and not for each of the reads that may need it, which
- * took half of the time that loading took.
+ * Grows the window at its end; 0 if it grew. A copy that runs into an unreadable page costs a fault
+ * (a microsecond, as much as the whole sample). So a copy ends at the end of the stack, reaches it
+ * at once if it is near, and a failed one is not repeated. A global function, so that the verifier
+ * checks it once and not for each reader; that halves the time to load.
  */
 __weak __noinline int window_grow(struct unwind_reader *r)
 {
@@ -304,10 +304,10 @@ __weak __noinline int window_grow(struct unwind_reader *r)
 	} else if (len < WINDOW_NEXT) {
 		step = len < WINDOW_FIRST ? WINDOW_FIRST : WINDOW_NEXT;
 	}
-	barrier_var(step); /* or the compiler drops the mask, seeing that it changes nothing */
+	barrier_var(step); /* or the compiler drops the mask as without effect */
 	step &= WINDOW_MASK;
 	if (bpf_probe_read_user(dst, step, (void *)va)) {
-		/* Something in it is not there: up to the end of this page then. */
+		/* A part is unreadable: copy up to the end of this page. */
 		r->hole = step <= in_page + PAGE_BYTES ? HOLE_HERE : HOLE_NEAR;
 		if (step <= in_page || bpf_probe_read_user(dst, in_page, (void *)va)) {
 			r->hole = HOLE_HERE;
@@ -321,16 +321,16 @@ __weak __noinline int window_grow(struct unwind_reader *r)
 	return 0;
 }
 
-/* In pages of memory, the first that the window touches being 0. */
+/* Number of the page of off; the first page of the window is 0. */
 static __always_inline __u64 window_page(struct unwind_reader *r, __u64 off)
 {
 	return (r->rec.at.stack_va + off) / PAGE_BYTES - r->rec.at.stack_va / PAGE_BYTES;
 }
 
 /*
- * Passes over what is not there at the end of the window, up to the page before that of off: a large
- * array that was never written to has no memory. What is read lies above what was read
- * before, and what the array's function has saved just below off, so no more is lost.
+ * Skips unreadable pages at the end of the window, up to the page before that of off: a large array
+ * that was never written to has no memory. The walk reads upward only, and the function of the
+ * array saved its registers just below off, so nothing needed is lost.
  */
 static __always_inline int window_skip(struct unwind_reader *r, __u64 off)
 {
@@ -347,8 +347,8 @@ static __always_inline int window_skip(struct unwind_reader *r, __u64 off)
 }
 
 /*
- * Lets the window grow up to end. 0, or it does not get there: it stops at a hole, unless it may skip
- * that. Global as window_grow().
+ * Grows the window up to end. 0, or -1: it stops at a hole, unless it may skip that. Global as
+ * window_grow().
  */
 __weak __noinline int window_reach(struct unwind_reader *r, __u64 end, bool skip)
 {
@@ -370,7 +370,7 @@ static __always_inline bool window_hole(struct unwind_reader *r, __u64 off)
 	return r->rec.at.stack_holes >> (window_page(r, off) & 63) & 1;
 }
 
-/* Is [va, va + len) in the window, or can it be had there? len: less than a page. */
+/* Is [va, va + len) in the window, or can the window grow there? len: less than a page. */
 static __always_inline bool window_has(struct unwind_reader *r, __u64 va, __u32 len, bool skip)
 {
 	__u64 off = va - r->rec.at.stack_va;
@@ -382,7 +382,10 @@ static __always_inline bool window_has(struct unwind_reader *r, __u64 va, __u32 
 	return !r->rec.at.stack_holes || !(window_hole(r, off) || window_hole(r, off + len - 1));
 }
 
-/* Into r->word, what is not in the window, or where that has holes. Global as window_grow(). */
+/*
+ * Reads a word outside of the window, or one in a window with holes, into r->word. Global as
+ * window_grow().
+ */
 __weak __noinline int word_read(struct unwind_reader *r, __u64 va)
 {
 	if (!r)
@@ -417,7 +420,7 @@ static __always_inline int unwind_read_two(struct unwind_reader *r, __u64 va, __
 		       bpf_probe_read_user(second, 8, (void *)(va + 8));
 	at = r->stack + ((va - r->rec.at.stack_va) & (BPFPROF_STACK_BYTES - 1));
 	*first = *(__u64 *)at;
-	*second = *(__u64 *)(at + 8); /* at most in the slack */
+	*second = *(__u64 *)(at + 8); /* at most in slack */
 	return 0;
 }
 
@@ -426,16 +429,16 @@ static __always_inline int spans_read(struct unwind_reader *r, __u8 *dst, __u32 
 	return bpf_probe_read_user(dst, len, (void *)va);
 }
 
-/* Longer reads are rare (signal frames, frame pointers): straight from the process. */
+/* Longer reads are rare (signal frames, frame pointers); they read from the process directly. */
 static __always_inline int unwind_read(struct unwind_reader *r, __u64 va, void *dst, __u32 len)
 {
 	return bpf_probe_read_user(dst, len, (void *)va);
 }
 
 /*
- * From 3.11 on frames lie one above another in the thread's data stack, a caller below what it
- * called, so that one copy serves many; shims lie on the C stack. Others (generators,
- * 3.8-3.10) are somewhere in the heap.
+ * From 3.11 on frames lie one above another in the thread's data stack, each caller below its
+ * callee, so one copy serves many; shims lie on the C stack. Other frames (generators, 3.8-3.10)
+ * are in the heap.
  */
 static __always_inline const __u8 *python_frame_at(struct unwind_reader *r, __u64 va, __u32 len,
 						   __u8 *room)
@@ -445,7 +448,7 @@ static __always_inline const __u8 *python_frame_at(struct unwind_reader *r, __u6
 	__u32 below = 0;
 
 	len &= BPFPROF_PYTHON_FRAME_BYTES - 1;
-	/* Not over holes: the native walk, which comes later, may need what lies in between. */
+	/* Not over holes: the native walk comes later and may need the memory between. */
 	if (off < BPFPROF_STACK_BYTES - PYTHON_FRAME_ROOM && window_has(r, va, len, false))
 		return r->stack + (off & (BPFPROF_STACK_BYTES - 1));
 	if (py->layout.chain != PYTHON_CHAIN_OBJECTS && py->last_va - va < 4 * PAGE_BYTES)

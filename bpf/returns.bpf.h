@@ -3,9 +3,9 @@
 #define BPFPROF_BPF_RETURNS_BPF_H
 
 /*
- * What return probes, whoever has them, have replaced on a thread's stack, innermost first. The kernel keeps
- * a list of that. One of a thread that runs may change while it is read: what is wrong then is at
- * no place where a return address is looked for.
+ * Lists the return addresses that return probes, of any tracer, have replaced on a thread's stack,
+ * innermost first. The kernel keeps them in a list. The list of a running thread may change while
+ * it is read; wrong elements are at no place where the walk looks for a return address.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_core_read.h>

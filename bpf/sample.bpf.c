@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * One sample: who runs, its kernel stack, its user stack unwound without frame
- * pointers, sent as frames that mean something without the process.
+ * One sample: the current thread, its kernel stack, and its user stack, unwound without frame
+ * pointers. The frames can be named without the process.
  *
- * Two clocks run the same code: a perf event per CPU (sample_perf), or where
- * that is refused a BPF timer per CPU (timer_tick, armed by arm_timer).
+ * Two clocks run the same code: a perf event per CPU (sample_perf), or, where that is refused, a
+ * BPF timer per CPU (timer_tick, armed by arm_timer).
  */
 #include "send.bpf.h"
 #include "own_frames.h"
@@ -26,8 +26,8 @@ struct tick_timer {
 	struct bpf_timer timer;
 	__u32 armed;
 	__u32 pad;
-	__u64 period_ns; /* of the tick to come */
-	__u64 due_ns; /* when it is to come */
+	__u64 period_ns; /* period of the next tick */
+	__u64 due_ns; /* when the next tick is due */
 };
 
 /* Key: CPU. Writer: BPF. Set at load: possible CPUs. */
@@ -44,7 +44,7 @@ static __always_inline __u64 gap_poll(struct task_struct *task)
 	return cfg.gpu_waits ? gap_of(task->tgid, task->group_leader->start_boottime) : 0;
 }
 
-/* Does it hand something to the device, if that is no launch? */
+/* Is a call other than a launch giving the device work? */
 static __always_inline bool copies(const struct bpfprof_gpu_thread *t)
 {
 	__u32 i;
@@ -55,7 +55,9 @@ static __always_inline bool copies(const struct bpfprof_gpu_thread *t)
 	return false;
 }
 
-/* Calls that are under way in this thread, and whether its process lets the device wait. */
+/*
+ * Takes the open calls of this thread, and marks the sample if the device of the process is idle.
+ */
 static __always_inline void hooked_poll(struct unwind_reader *r, struct task_struct *task)
 {
 	__u32 tid = task->pid;
@@ -77,7 +79,10 @@ static __always_inline void hooked_poll(struct unwind_reader *r, struct task_str
 #define IS_LEFT_OUT(task) false
 #endif
 
-/* Idle and unasked-for tasks end here. The scratch of this CPU, marked busy, or NULL. */
+/*
+ * The scratch of this CPU, marked busy; NULL for idle CPUs, other processes than targets, or a
+ * scratch in use.
+ */
 static __always_inline struct unwind_reader *sample_begin(struct task_struct *task)
 {
 	struct unwind_reader *r;
@@ -143,8 +148,8 @@ static __always_inline bool is_ksoftirqd(struct task_struct *task)
 }
 
 /*
- * A global function: the verifier knows its result for any number then. Inlined, it went a way of its
- * own behind each of the numbers, with which arming the timers took three times as long.
+ * A global function: the verifier then treats its result as any number. Inlined, it would check a
+ * path for each number, which tripled the time to arm the timers.
  */
 __weak __noinline int timer_frames(struct unwind_reader *r, __u32 nr, bool in_syscall)
 {
@@ -182,8 +187,8 @@ static __always_inline void timer_sample(struct task_struct *task, __u64 period_
 }
 
 /*
- * Arms the next tick. It is due a period after this one was due, not after it came:
- * lateness must not add up to a lower rate. What was missed altogether is counted.
+ * Arms the next tick. It is due a period after this one was due, not after it came: lateness must
+ * not lower the rate. Ticks that are missed altogether are counted.
  */
 static __always_inline int timer_start(struct tick_timer *t)
 {
@@ -210,7 +215,7 @@ static __always_inline int timer_start(struct tick_timer *t)
 static int timer_tick(void *map, __u32 *cpu, struct tick_timer *t)
 {
 	if (bpf_get_smp_processor_id() != *cpu) {
-		/* Before 6.7 a timer may be moved: arm_timer starts it anew where it belongs. */
+		/* Before 6.7 the kernel may move a timer: arm_timer starts it again on its CPU. */
 		count_add(BPFPROF_COUNT_TIMER_MOVED, 1);
 		t->armed = 0;
 		return 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The clocks of sample.bpf.c for when returns of calls are hooked, too: walks go on over those. A
- * program of its own, since what has none is loaded four times as fast without.
+ * The clocks of sample.bpf.c for recordings with hooked returns, which walks pass over. A separate
+ * program, because without them it loads four times as fast.
  */
 #include "hooked.bpf.h"
 #define SAMPLE_PERF sample_perf_hooked

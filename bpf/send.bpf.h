@@ -3,18 +3,19 @@
 #define BPFPROF_BPF_SEND_BPF_H
 
 /*
- * A sample from its scratch to the ring buffer: begun, walked by walk.bpf.h, and sent; a miss with
- * a copy of the stack.
+ * Takes a sample through its scratch: begin, and after the walk (walk.bpf.h) send. A miss sends a
+ * copy of the stack, too.
  */
 #include "walk.bpf.h"
 #include "vma.bpf.h"
 #include "returns.bpf.h"
 
-#define MISS_BLIND_BYTES 65536 /* of a stack whose end is not known, a miss sends this much */
-#define MISS_STEPS 80 /* steps in which the window grows to its full size, mostly of holes */
-#define MISS_MIN_BYTES 16384 /* most misses are smaller */
-#define MISS_RING_SHARE 24 /* of the room for misses that one may take: 256 KiB of 6 MiB */
-#define MISS_SAVED_MS 1000 /* a virtual CPU that the reader runs on may stand still for long */
+/* Bytes of stack that a miss sends if the end of the stack is not known. */
+#define MISS_BLIND_BYTES 65536
+#define MISS_STEPS 80 /* steps in which the window grows to its full size, mostly over holes */
+#define MISS_MIN_BYTES 16384 /* a miss needs this allowance; most are smaller */
+#define MISS_RING_SHARE 24 /* a miss may take this share of the room for misses: 256 KiB of 6 MiB */
+#define MISS_SAVED_MS 1000 /* the virtual CPU of the reader may stand still this long */
 
 static __always_inline bool is_miss(__u32 stop)
 {
@@ -37,8 +38,8 @@ static __always_inline __u64 at_most(__u64 n, __u64 limit)
 }
 
 /*
- * Copies the rest of the stack, as far as it may be of use; a step of bpf_loop. A large
- * array that was never written to has no memory: such pages are noted and passed over.
+ * Copies the rest of the stack as far as it may help; a step of bpf_loop. A large array that was
+ * never written to has no memory: its pages are noted as holes.
  */
 static long window_fill(__u32 i, struct reader_ctx *ctx)
 {
@@ -53,7 +54,7 @@ static long window_fill(__u32 i, struct reader_ctx *ctx)
 		return 1;
 	if (!window_grow(r))
 		return 0;
-	if (!r->stack_end) /* it may be over */
+	if (!r->stack_end) /* the stack may have ended */
 		return 1;
 	r->rec.at.stack_holes |= 1ULL << page;
 	r->rec.at.stack_len += PAGE_BYTES - (va & (PAGE_BYTES - 1));
@@ -61,7 +62,7 @@ static long window_fill(__u32 i, struct reader_ctx *ctx)
 	return r->rec.at.stack_len >= BPFPROF_STACK_BYTES;
 }
 
-/* May this CPU send another miss? A steady allowance, some of which can be saved up. */
+/* May this CPU send another miss? It has a steady allowance and can save up some of it. */
 static __always_inline bool miss_allowed(struct unwind_reader *r, __u64 now, __u64 in_ring)
 {
 	__u64 ms = now / 1000000, passed = ms - r->miss_ms;
@@ -77,12 +78,12 @@ static __always_inline bool miss_allowed(struct unwind_reader *r, __u64 now, __u
 		r->miss_bytes = cap;
 	if (r->miss_bytes < MISS_MIN_BYTES || in_ring >= room)
 		return false;
-	/* When the reader is late, large stacks must not leave nothing for all others. */
+	/* When the reader is late, large stacks leave room for others. */
 	r->miss_window = (room - in_ring) / MISS_RING_SHARE;
 	return true;
 }
 
-/* Global, so that the verifier goes through it once. */
+/* Global, so that the verifier checks it once. */
 __weak __noinline int miss_returns(struct unwind_reader *r)
 {
 	if (r)
@@ -97,9 +98,9 @@ static __always_inline void miss_prepare(struct unwind_reader *r, struct task_st
 	int i;
 
 	/*
-	 * Rows follow three registers alone; some rules build on another one. So user
-	 * space walks again from the leaf, where all are known, unless the walk has gone so far
-	 * up, or to another stack, that the copy would not reach.
+	 * Rows need three registers only, but some rules need others. So user space repeats the
+	 * walk from the leaf, where all registers are known, unless the walk has got so far up, or
+	 * to another stack, that the copy would not reach it.
 	 */
 	if (off <= BPFPROF_STACK_BYTES / 4 || r->stop == BPFPROF_STOP_REG_LOST) {
 		walk_begin(r, task);
@@ -108,7 +109,7 @@ static __always_inline void miss_prepare(struct unwind_reader *r, struct task_st
 		sp = r->state.regs[UNWIND_SP];
 	} else {
 		unwind_settle(&r->state, r);
-		r->rec.sample.nr_user -= r->noted; /* user space will note it */
+		r->rec.sample.nr_user -= r->noted; /* user space adds this frame again */
 	}
 	for (i = 0; i < BPFPROF_NR_REGS; i++)
 		r->rec.at.regs[i] = r->state.regs[i];
@@ -123,7 +124,7 @@ static __always_inline void miss_prepare(struct unwind_reader *r, struct task_st
 		bpf_find_vma(task, unwind_lookup_pc(&r->state), vma_found, &ctx, 0);
 }
 
-/* head bytes of the record and what is used of the rest of a miss. 0, or nothing was sent. */
+/* Sends head bytes of the record and the used parts of the miss. 0, or nothing was sent. */
 static __always_inline long miss_output(struct unwind_reader *r, __u64 head, __u64 entries,
 					__u64 stack)
 {
@@ -141,14 +142,15 @@ static __always_inline long miss_output(struct unwind_reader *r, __u64 head, __u
 		bpf_dynptr_write(&dst, head, r->entries, entries, 0);
 		bpf_dynptr_write(&dst, head + entries, r->stack, stack, 0);
 	}
-	bpf_ringbuf_submit_dynptr(&dst, BPF_RB_FORCE_WAKEUP); /* whether it was reserved or not */
+	bpf_ringbuf_submit_dynptr(&dst, BPF_RB_FORCE_WAKEUP); /* also after a failed reserve */
 	return err;
 }
 
 /*
- * A Ray worker overwrites its arguments with what it does at the moment: they are read for each
- * sample, so that shares per task are exact. Into the scratch with this index, behind all frames. A
- * global function: on Linux 6.1 the verifier would go through all that follows for each way through it.
+ * Reads the title of a Ray worker into the scratch with this index, behind all frames. A worker
+ * overwrites its arguments with its present task, so each sample reads them, and shares per task
+ * are exact. A global function: on Linux 6.1 the verifier would check everything after it for each
+ * path through it.
  */
 __weak __noinline int title_take(__u32 index)
 {
@@ -173,14 +175,14 @@ __weak __noinline int title_take(__u32 index)
 	return 0;
 }
 
-/* To be called once all frames are there. */
+/* Call it after all frames are in place. */
 static __always_inline void title_read(struct unwind_reader *r)
 {
 	if (r->rec.sample.flags & BPFPROF_SAMPLE_RAY)
 		title_take(r->index);
 }
 
-/* Words after the sample: its frames and its title. */
+/* Words after the sample: frames and title. */
 static __always_inline __u64 sample_words(const struct bpfprof_sample *s)
 {
 	__u64 nr = s->nr_kernel + s->nr_python + s->nr_user + s->title_words;
@@ -188,14 +190,14 @@ static __always_inline __u64 sample_words(const struct bpfprof_sample *s)
 	return at_most(nr, BPFPROF_MAX_FRAMES + BPFPROF_TITLE_BYTES / 8);
 }
 
-/* Bytes of the sample with all that follows. */
+/* Bytes of the sample with its frames, title and call. */
 static __always_inline __u64 sample_bytes(const struct bpfprof_sample *s)
 {
 	return sizeof(*s) + sample_words(s) * 8 +
 	       (s->flags & BPFPROF_SAMPLE_CALL ? BPFPROF_CALL_BYTES : 0);
 }
 
-/* To be called once all frames and the title are there. */
+/* Call it after all frames and the title are in place. */
 static __always_inline void call_append(struct unwind_reader *r)
 {
 	__u64 nr = sample_words(&r->rec.sample);
@@ -219,7 +221,7 @@ static __always_inline long miss_send(struct unwind_reader *r, struct task_struc
 			   at_most(r->rec.at.stack_len, BPFPROF_STACK_BYTES));
 }
 
-/* Sends what was gathered; counts it sent or lost. */
+/* Sends the sample; counts it as sent or lost. */
 static __noinline int sample_send(struct unwind_reader *r, struct task_struct *task)
 {
 	struct bpfprof_sample *s = &r->rec.sample;
@@ -231,7 +233,8 @@ static __noinline int sample_send(struct unwind_reader *r, struct task_struct *t
 		r->stop = BPFPROF_STOP_MISS_RATE;
 	s->stop = r->stop;
 	flags = avail > cfg.ring_bytes / 8 ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
-	if (avail + sizeof(r->rec.frames) > cfg.ring_bytes) { /* what is left is for events */
+	/* The rest of the ring is for events. */
+	if (avail + sizeof(r->rec.frames) > cfg.ring_bytes) {
 		err = -1;
 	} else if (miss) {
 		err = miss_send(r, task);
@@ -246,8 +249,8 @@ static __noinline int sample_send(struct unwind_reader *r, struct task_struct *t
 }
 
 /*
- * Which scratch to try first. Of a few for all CPUs it is any: clocks of two CPUs that keep in step would
- * want the same one of them again and again.
+ * The first scratch to try. With a few for all CPUs it is a random one, because CPUs with clocks in
+ * step would always collide on the same one.
  */
 static __always_inline __u32 scratch_choose(void)
 {
@@ -257,10 +260,10 @@ static __always_inline __u32 scratch_choose(void)
 }
 
 /*
- * A scratch for a walk, marked busy: this CPU's, or a spare one. What interrupts a walk, or the thread that
- * runs instead of the one that makes it, needs one of its own meanwhile, which happens where
- * calls are hooked: elsewhere there are no spare ones, and the verifier need not follow that. NULL:
- * none is free.
+ * Takes a scratch for a walk and marks it busy: this CPU's, or a spare one; NULL: none is free. A
+ * walk that interrupts another one needs its own scratch, and so does a thread that runs instead of
+ * a walking one. That happens only where calls are hooked; without hooks there are no spare ones,
+ * which saves the verifier this loop.
  */
 static __always_inline struct unwind_reader *scratch_take(void)
 {
@@ -280,7 +283,7 @@ static __always_inline struct unwind_reader *scratch_take(void)
 	return NULL;
 }
 
-/* By words: a byte of a kernel object costs as much as eight. */
+/* By words: a byte of a kernel object costs as much as a word. */
 static __always_inline void comm_copy(char dst[BPFPROF_COMM_LEN], struct task_struct *task)
 {
 	const __u64 *comm = (const void *)task->comm;

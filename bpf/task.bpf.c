@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Iterators over tasks: the executable mappings of a process, its memory, and what its threads do. */
+/* Iterators over tasks: mappings of a process, its memory, and the state of its threads. */
 #include "vma.bpf.h"
 #include "returns.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
 struct vma_scratch {
-	__u64 session; /* pass that the record's part on the process was filled in by */
+	__u64 session; /* the pass in which the process part of the record was filled in */
 	struct bpfprof_vma_record rec;
 	char path[BPFPROF_PATH_MAX + 8];
 };
@@ -20,8 +20,8 @@ struct {
 } vma_scratches SEC(".maps");
 
 /*
- * Key 0: 1 = the next pass tells all readable mappings of files, not only executable ones; 2 = as
- * path the root folder of the process.
+ * Key 0: 1 = the next pass writes all readable mappings of files, not only executable ones; 2 = the
+ * path is the root folder of the process.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -44,7 +44,7 @@ static __always_inline bool is_told(struct vm_area_struct *vma)
 	return vma->vm_file && vma->vm_flags & VM_READ && is_asked(1);
 }
 
-/* Is the memory of task a copy of that of parent, or was: fork, and neither has called exec since? */
+/* Is the memory of task a copy of its parent's by fork, with no exec in either since? */
 static __always_inline bool is_copy(struct task_struct *task, struct task_struct *parent)
 {
 	struct mm_struct *mm = BPF_CORE_READ(task, mm), *from = BPF_CORE_READ(parent, mm);
@@ -92,7 +92,7 @@ static __always_inline void origin_fill(struct bpfprof_origin *origin, struct ta
 	}
 }
 
-/* File systems whose reads wait for somebody else (uapi/linux/magic.h, fs/fuse/inode.c, fs/smb). */
+/* File systems whose reads wait for a server (uapi/linux/magic.h, fs/fuse/inode.c, fs/smb). */
 static __always_inline bool is_remote(struct vm_area_struct *vma)
 {
 	switch (BPF_CORE_READ(vma, vm_file, f_inode, i_sb, s_magic)) {
@@ -109,7 +109,7 @@ static __always_inline bool is_remote(struct vm_area_struct *vma)
 	}
 }
 
-/* By address: the inode of mm->exe_file is the overlay's in a container, that of the mapping is not. */
+/* By address: in a container the inode of mm->exe_file is the overlay's, the mapping's is not. */
 static __always_inline bool holds_program(struct vm_area_struct *vma)
 {
 	__u64 va = BPF_CORE_READ(vma, vm_mm, start_code);
@@ -171,7 +171,7 @@ struct {
 	__type(value, struct bpfprof_memory_request);
 } memory_requests SEC(".maps");
 
-/* Which slot the pass is for. One reader at a time starts passes. */
+/* The slot for this pass. One reader at a time starts passes. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -190,9 +190,9 @@ static __always_inline struct bpfprof_memory_request *memory_request(void)
 }
 
 /*
- * Memory of one thread's process, as if by ptrace but without its rights: may fault
- * and so may block; user space runs it under a deadline. Never inside a VMA
- * iterator, which holds the mmap_lock that a fault needs.
+ * Reads memory of one thread's process as ptrace would, but without its rights. It may fault and so
+ * may block; user space runs it under a deadline. Never inside a VMA iterator, which holds the
+ * mmap_lock that a fault needs.
  */
 SEC("iter.s/task")
 int task_memory(struct bpf_iter__task *ctx)
@@ -216,8 +216,8 @@ int task_memory(struct bpf_iter__task *ctx)
 }
 
 /*
- * The environment that a process was started with, from the offset in va on. May block like
- * task_memory. User space takes what it knows the names of, and wipes the rest.
+ * Reads the initial environment of a process, from the offset va on. It may block like task_memory.
+ * User space keeps known names and wipes the rest.
  */
 SEC("iter.s/task")
 int task_environ(struct bpf_iter__task *ctx)
@@ -252,7 +252,7 @@ int task_environ(struct bpf_iter__task *ctx)
 	return 0;
 }
 
-/* Key: slot of the reader; mapped by user space, which sets the list and reads the result. */
+/* Key: slot of the reader; user space maps it, writes the list and reads the result. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, BPFPROF_READ_SLOTS);
@@ -261,7 +261,7 @@ struct {
 	__type(value, struct bpfprof_task_read);
 } task_reads SEC(".maps");
 
-/* Which slot the next pass is for. */
+/* The slot for the next pass. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -270,8 +270,8 @@ struct {
 } task_read_slot SEC(".maps");
 
 /*
- * Many pages of one thread's process in one pass. Like task_memory it may block: the results
- * tell how far it got.
+ * Reads many pages of one thread's process in one pass. It may block like task_memory; the results
+ * show how far it got.
  */
 SEC("iter.s/task")
 int task_pages(struct bpf_iter__task *ctx)
@@ -316,7 +316,7 @@ static __always_inline void user_registers(struct bpfprof_task_state *s, struct 
 		s->flags |= BPFPROF_TASK_COMPAT32;
 }
 
-/* The number of task in our own pid namespace, which it must be in or below. */
+/* The tid of task in our own pid namespace, if it is in or below that. */
 static __always_inline __u32 reader_tid(struct task_struct *task)
 {
 	struct task_struct *reader = bpf_get_current_task_btf();
@@ -332,10 +332,10 @@ static __always_inline __u32 reader_tid(struct task_struct *task)
 }
 
 /*
- * Since when a thread has slept is only known on the clock of the CPU that it was on then, which stands
- * still while that serves interrupts, or another machine: so it may have been longer. That clock is as
- * of when the CPU was busy last; what has passed since then is told by the two CPUs' other clocks. Of a
- * thread that was given to another CPU since, as some are on their way awake, nothing is known.
+ * How long a thread has slept, at least. Its begin is known only on the clock of its CPU, which
+ * stands still while interrupts or another virtual machine run. That clock shows the last time that
+ * the CPU was busy; the other clocks of both CPUs show the time since then. For a thread that has
+ * moved to another CPU since, as some do on their way awake, nothing is known.
  */
 static __always_inline __u64 asleep_ns(struct task_struct *task)
 {
@@ -360,7 +360,7 @@ static __always_inline __u64 asleep_ns(struct task_struct *task)
 	return ns > 0 ? (__u64)ns : 0;
 }
 
-/* What each thread does, from the kernel's own memory alone: ends always, and at once. */
+/* Writes the state of each thread, from the kernel's own memory alone, so it never blocks. */
 SEC("iter/task")
 int task_states(struct bpf_iter__task *ctx)
 {

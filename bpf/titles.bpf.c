@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Titles of Ray workers, told as they change. Ray writes the title over the arguments and names
- * the calling thread by it right after that, so a change is seen where the name changes.
+ * Sends titles of Ray workers as they change. Ray writes the title over the arguments and right
+ * after that names the calling thread by it, so a change of the name shows a change of the title.
  *
- * Nothing is sent of titles that user space called uninteresting, except of the one that follows an
- * interesting one: it is what ends it. What one process can send is limited: a steady
- * allowance, of which a title that nobody has judged yet takes more. What that keeps back
- * the next event of the process says.
+ * Titles with the verdict unwanted are not sent, except one that ends a wanted title. Each process
+ * has a rate limit; a title without verdict costs more. The next event of the process reports the
+ * number of changes held back.
  */
 #include "maps.bpf.h"
 
@@ -19,7 +18,7 @@ char LICENSE[] SEC("license") = "GPL";
 #define TOKENS_PER_MS 20 /* ten thousand calls per second */
 #define TOKENS_NEW_TITLE 256
 
-/* Of a process that has sent something. Writer: BPF; user space to end it. */
+/* Processes that have sent an event. Writer: BPF; user space sets done. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
@@ -28,7 +27,7 @@ struct {
 	__type(value, struct bpfprof_titled);
 } titled SEC(".maps");
 
-/* An event as it is gathered. Key 0: threads do not rename themselves while one does so. */
+/* Room for one event. Key 0: a thread does not rename itself while it does so already. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -37,8 +36,8 @@ struct {
 } title_scratch SEC(".maps");
 
 /*
- * Key: a title, zeros behind it; value: enum bpfprof_title_verdict. Writer: user space. Not a hash of
- * the title: whoever can make two titles meet could silence another's.
+ * Key: a title padded with zeros; value: enum bpfprof_title_verdict. Writer: user space. The key is
+ * no hash: with one, a program could make its title collide with another's and suppress it.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -48,7 +47,7 @@ struct {
 	__type(value, __u32);
 } title_verdicts SEC(".maps");
 
-/* The same of titles that do not fit into those keys: few, and each look-up hashes the whole key. */
+/* Titles that do not fit into those keys: few, and each look-up hashes the whole key. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1024);
@@ -57,7 +56,7 @@ struct {
 	__type(value, __u32);
 } long_title_verdicts SEC(".maps");
 
-/* Whether a title was sent before, as far as what it costs is concerned. */
+/* Hash that decides the price of a title: was it sent before? */
 static __always_inline __u64 title_hash(const __u64 *title, bool is_long)
 {
 	__u64 hash = cfg.hash_seed;
@@ -70,7 +69,10 @@ static __always_inline __u64 title_hash(const __u64 *title, bool is_long)
 	return hash;
 }
 
-/* The title of the current thread's process into e, zeros behind it. Its bytes, with a NUL. */
+/*
+ * Reads the title of the current thread's process into e, padded with zeros. Returns its bytes,
+ * with a NUL.
+ */
 static __always_inline long title_read(struct bpfprof_title_event *e, struct task_struct *task)
 {
 	void *from = (void *)task->mm->arg_start;
@@ -80,14 +82,14 @@ static __always_inline long title_read(struct bpfprof_title_event *e, struct tas
 	len = bpf_probe_read_user_str(e->title, BPFPROF_TITLE_SHORT, from);
 	if (len != BPFPROF_TITLE_SHORT)
 		return len;
-	/* In two: LLVM has no memset as long as both. */
+	/* In two parts: LLVM has no memset of that length. */
 	__builtin_memset(e->title, 0, BPFPROF_TITLE_SHORT);
 	barrier();
 	__builtin_memset(e->title + BPFPROF_TITLE_SHORT, 0, sizeof(e->title) - BPFPROF_TITLE_SHORT);
 	return bpf_probe_read_user_str(e->title, sizeof(e->title), from);
 }
 
-/* Of this process: made or begun anew as needed, NULL if there is no room. */
+/* The state of this process, new or reset as needed; NULL if there is no room. */
 static __always_inline struct bpfprof_titled *titled_get(struct task_struct *task, __u64 now_ms)
 {
 	__u32 pid = task->tgid;
@@ -103,7 +105,7 @@ static __always_inline struct bpfprof_titled *titled_get(struct task_struct *tas
 	return bpf_map_lookup_elem(&titled, &pid);
 }
 
-/* False: the process has sent too much. */
+/* False: the process is over its rate. */
 static __always_inline bool titled_pay(struct bpfprof_titled *t, __u32 price, __u64 now_ms)
 {
 	__u64 passed = now_ms - t->refill_ms, tokens = t->tokens;
@@ -118,7 +120,9 @@ static __always_inline bool titled_pay(struct bpfprof_titled *t, __u32 price, __
 	return tokens >= price;
 }
 
-/* The same two or three titles in turns are new once, however long their verdict takes. */
+/*
+ * Two or three titles by turns cost the price of a new one once, however late their verdict comes.
+ */
 static __always_inline __u32 title_price(struct bpfprof_titled *t, __u64 hash, __u32 verdict)
 {
 	if (verdict || t->sent[0] == hash || t->sent[1] == hash)
@@ -128,16 +132,16 @@ static __always_inline __u32 title_price(struct bpfprof_titled *t, __u64 hash, _
 	return TOKENS_NEW_TITLE;
 }
 
-/* There is no room for its event. */
+/* There is no room for the event. */
 static __always_inline void title_lose(struct bpfprof_titled *t, struct task_struct *task)
 {
 	count_add(BPFPROF_COUNT_TITLES_LOST, 1);
 	t->lost++;
 	if (task->pid == task->tgid)
-		t->open = 1; /* the next one will do, whatever it is */
+		t->open = 1; /* the next change is sent, whatever it is */
 }
 
-/* What is in the way has been counted. */
+/* Failures are counted here. */
 static __always_inline void title_send(struct bpfprof_titled *t, struct task_struct *task,
 				       struct bpfprof_title_event *e, __u64 len, __u32 verdict)
 {
@@ -145,10 +149,10 @@ static __always_inline void title_send(struct bpfprof_titled *t, struct task_str
 	struct bpf_dynptr dst;
 
 	size = EVENT_HEAD + (len + 7) / 8 * 8;
-	barrier_var(size); /* or the compiler compares something else than what is used */
+	barrier_var(size); /* or the compiler compares another value than the one used */
 	if (size > sizeof(*e))
 		size = sizeof(*e);
-	/* Half of it is for samples and life and death. */
+	/* Half of the ring is for samples and for begins and ends of processes. */
 	if (avail > cfg.ring_bytes / 2) {
 		title_lose(t, task);
 		return;
@@ -159,8 +163,7 @@ static __always_inline void title_send(struct bpfprof_titled *t, struct task_str
 		return;
 	}
 	/*
-	 * Its time is taken after its place in the ring: whatever happened later stands behind it,
-	 * on other CPUs too.
+	 * Its time is taken after its place in the ring, so later events of all CPUs lie behind it.
 	 */
 	record_fill(&e->rec, BPFPROF_KIND_TITLE, size);
 	task_id_fill(&e->task, task);
@@ -174,7 +177,7 @@ static __always_inline void title_send(struct bpfprof_titled *t, struct task_str
 									       : BPF_RB_NO_WAKEUP);
 }
 
-/* task->comm is still the old one. */
+/* task->comm is still the old name. */
 SEC("?tp_btf/task_rename")
 int BPF_PROG(title_changed, struct task_struct *task, const char *comm)
 {
@@ -190,7 +193,7 @@ int BPF_PROG(title_changed, struct task_struct *task, const char *comm)
 		return 0;
 	if (cfg.filter && !target_find(pid))
 		return 0;
-	/* Others may rename a thread through /proc. */
+	/* Another process may rename a thread through /proc. */
 	if (task != bpf_get_current_task_btf() || !task->mm)
 		return 0;
 	e = bpf_map_lookup_elem(&title_scratch, &key);
@@ -230,7 +233,7 @@ int BPF_PROG(title_changed, struct task_struct *task, const char *comm)
 		count_add(BPFPROF_COUNT_TITLES_LIMITED, 1);
 		if (leader) {
 			t->lost++;
-			t->open = 1; /* the next one will do, whatever it is */
+			t->open = 1; /* the next change is sent, whatever it is */
 		}
 		return 0;
 	}

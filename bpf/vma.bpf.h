@@ -2,7 +2,7 @@
 #ifndef BPFPROF_BPF_VMA_BPF_H
 #define BPFPROF_BPF_VMA_BPF_H
 
-/* What a struct vm_area_struct says, in the wire's form. */
+/* Converts a struct vm_area_struct to the wire format. */
 
 #include "inode_time.bpf.h"
 #include "maps.bpf.h"

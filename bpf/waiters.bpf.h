@@ -3,9 +3,9 @@
 #define BPFPROF_BPF_WAITERS_BPF_H
 
 /*
- * What every thread that is watched with --wall or --off-cpu does at the moment, and the time of it
- * that no sample has told yet. Each thread's entry is written where it is switched, with the lock of
- * its run queue held, and in interrupts on the CPU that it runs on: never by two at once.
+ * The state of every thread that --wall or --off-cpu watches, and its time that is in no sample
+ * yet. The entry of a thread is written where it is switched, with the lock of its run queue held,
+ * and in interrupts on the CPU that it runs on: never twice at a time.
  */
 #include "send.bpf.h"
 #include "wait_times.h"
@@ -13,8 +13,8 @@
 #define NS_PER_MS 1000000
 
 /*
- * wait_times.h. An array, as the look-ups cost more than all else that a switch is told with. All
- * memory is there from the beginning: nothing can be allocated with a run queue's lock held.
+ * See wait_times.h. An array, because look-ups are the largest cost of a switch. All its memory
+ * exists from the beginning, because nothing can be allocated while a lock of a run queue is held.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -24,7 +24,7 @@ struct {
 	__type(value, struct bpfprof_waiter);
 } waiters __weak SEC(".maps");
 
-/* Writer: user space. */
+/* Times and limits, see struct bpfprof_wait_control. Writer: user space. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -36,7 +36,7 @@ struct wait_counters {
 	__u64 count[WAIT_NR_COUNTERS];
 };
 
-/* Key 0, value: counters of this CPU. Writer: BPF; summed by user space. */
+/* Key 0, value: counters of this CPU. Writer: BPF; user space sums them. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -53,9 +53,9 @@ static __always_inline bool is_watched(struct task_struct *task)
 	return !(task->flags & PF_KTHREAD);
 }
 
-/* Of a CPU: what it may still take. */
+/* Rate limit of a CPU. */
 struct token_bucket {
-	__u64 refill_ms; /* when tokens were counted */
+	__u64 refill_ms; /* last time that tokens were added */
 	__u32 tokens;
 	__u32 pad;
 };
@@ -79,15 +79,15 @@ static __always_inline bool token_take(struct token_bucket *bucket,
 	return true;
 }
 
-/* What tells a wait from others of its thread, by when it began: not 0. */
+/* Number of a wait in its thread, from its begin: not 0. */
 static __always_inline __u32 wait_nr(__u64 since_ns)
 {
 	return (__u32)since_ns | 1;
 }
 
 /*
- * What the thread has waited for a CPU in all its life, as the kernel counts it when it gets one: so
- * nobody has to note when it is woken. Not with every configuration of the kernel.
+ * The time that the thread has waited for a CPU since it began; the kernel counts it when the
+ * thread gets a CPU, so BPF need not watch wake-ups. Not every configuration of the kernel has it.
  */
 #define DELAYS_ARE_COUNTED(task) bpf_core_field_exists((task)->sched_info.run_delay)
 
@@ -110,7 +110,7 @@ static __always_inline void wait_count(__u32 counter)
 	wait_count_add(counter, 1);
 }
 
-/* Of a wait that has no sample of its own: a later one tells the time. */
+/* Adds the time of a wait without a sample; a later sample has it. */
 static __always_inline void waiter_owe(struct bpfprof_waiter *w, __u64 ns)
 {
 	wait_count_add(WAIT_COUNT_LATER_NS, ns);
@@ -126,8 +126,8 @@ static __always_inline struct bpfprof_wait_control *wait_control_get(void)
 }
 
 /*
- * Which short wait of a period is sampled is left to chance each time: those of a thread that waits by
- * turns in two places would else be found in one of them.
+ * The point of the next period at which a short wait is sampled, at random. With a fixed point, a
+ * thread that waits in two places by turns would always be found in one of them.
  */
 static __always_inline __u64 point_choose(__u64 period)
 {
@@ -154,7 +154,7 @@ static __noinline struct bpfprof_waiter *waiter_find_further(__u32 tid)
 	return NULL;
 }
 
-/* The entry of a thread, or of an earlier one of that number; or NULL. */
+/* The entry of a thread, or of an earlier thread with its number; or NULL. */
 static __always_inline struct bpfprof_waiter *waiter_find(__u32 tid)
 {
 	struct bpfprof_waiter *w = waiter_at(tid, 0);
@@ -179,7 +179,7 @@ static __always_inline struct bpfprof_waiter *waiter_take(__u32 tid)
 	return NULL;
 }
 
-/* Makes the thread's entry, in the place of an earlier one's if there is one. */
+/* Makes the entry of a thread, in the place of an earlier thread's if there is one. */
 static __noinline struct bpfprof_waiter *waiter_begin(struct task_struct *task,
 						      struct bpfprof_waiter *w, __u32 state)
 {
@@ -197,7 +197,7 @@ static __noinline struct bpfprof_waiter *waiter_begin(struct task_struct *task,
 	w->since_ns = control->start_ns;
 	if (task->start_boottime > control->start_boot_ns) {
 		w->since_ns += task->start_boottime - control->start_boot_ns;
-		if (state == THREAD_SLEEPS) /* nobody sleeps before having run */
+		if (state == THREAD_SLEEPS) /* a thread runs before it sleeps */
 			state = THREAD_RUNNABLE;
 	}
 	w->wake_ns = 0;
@@ -212,8 +212,8 @@ static __noinline struct bpfprof_waiter *waiter_begin(struct task_struct *task,
 }
 
 /*
- * The thread's entry, made if there is none. What it did until now it has done since the recording
- * began or, if it is younger, since it did itself: state is what that was.
+ * The entry of a thread; makes one if there is none. A new entry assumes that the thread has been
+ * in this state since the recording began, or since it began itself.
  */
 static __always_inline struct bpfprof_waiter *waiter_get(struct task_struct *task, __u32 state)
 {
@@ -225,8 +225,8 @@ static __always_inline struct bpfprof_waiter *waiter_get(struct task_struct *tas
 }
 
 /*
- * It runs, but that it came back was not told, as by kernels that keep some tasks from being traced:
- * what it does since then is not known any more. A later sample tells the time.
+ * The thread runs, but no event showed its return to the CPU; kernels keep some tasks from being
+ * traced. Its state since the last event is not known. A later sample has the time.
  */
 static __always_inline void waiter_found_running(struct bpfprof_waiter *w, __u64 now)
 {
@@ -237,7 +237,7 @@ static __always_inline void waiter_found_running(struct bpfprof_waiter *w, __u64
 	w->since_ns = now;
 }
 
-/* For a sample of the clock: all the time that its thread has run since the last one. */
+/* For a sample of the clock: all time that its thread has run since the last one. */
 static __always_inline __u64 waiter_run_take(struct task_struct *task, __u64 now, __u64 period_ns)
 {
 	struct bpfprof_waiter *w = waiter_get(task, THREAD_RUNS);

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Who ends a wait: the thread that wakes another one, or an interrupt, and its stack.
+ * The wakers of waits: the thread or interrupt that wakes another thread, and its stack.
  *
- * That can be seen only while it is done, when nobody knows yet whether the wait will have a sample
- * (offcpu.bpf.c): that is decided when the thread is on a CPU again. So each that may have one is told
- * of, which is at most a few times as many; user space puts the two together by wait_nr. Of short waits
- * one that waits long for a CPU afterwards may be missed: then the waker is not known.
+ * The stack exists only during the wake-up, when it is open whether the wait will have a sample
+ * (offcpu.bpf.c decides that when the thread is on a CPU again). So BPF sends the waker of each
+ * wait that may have one, a few times as many; user space joins both by wait_nr. The waker of a
+ * short wait with a long wait for a CPU afterwards may be missing.
  *
- * thread_wakes() runs with interrupts off, and the lock held by which nobody else wakes the thread.
+ * thread_wakes() runs with interrupts off, and with the lock that keeps others from waking the
+ * thread.
  */
 #include "waiters.bpf.h"
 #include "own_frames.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
-#define STACKS_MAX 64 /* at once; one that wakes a crowd does so with interrupts off */
+#define STACKS_MAX 64 /* at a time: a thread wakes a crowd with interrupts off */
 
 /* Key: 0. Writer: BPF. */
 struct {
@@ -30,8 +31,8 @@ struct task_struct___queued {
 } __attribute__((preserve_access_index));
 
 /*
- * Since when it waits, 0: it does not. One that nobody has seen since the recording began has slept
- * since then; but not if it still stands in a run queue, as it may on its way to sleep.
+ * When the wait began, 0: the thread does not wait. A thread without events since the recording
+ * began has slept since then, unless it is still in a run queue, as it may be on its way to sleep.
  */
 static __always_inline __u64 wait_since(const struct bpfprof_waiter *w, struct task_struct *task,
 					const struct bpfprof_wait_control *control)
@@ -46,8 +47,8 @@ static __always_inline __u64 wait_since(const struct bpfprof_waiter *w, struct t
 }
 
 /*
- * May the wait that has gone on for ns have a sample? Until it is over, it may be about twice as
- * long; and when a period of short ones is full, which of the next has one is left to chance.
+ * May a wait that has lasted ns so far have a sample? It may get about twice as long until it ends;
+ * and when a period of short waits is full, the point in the next one is random.
  */
 static __always_inline bool may_count(const struct bpfprof_waiter *w, __u64 ns, __u64 period)
 {
@@ -60,8 +61,8 @@ static __always_inline bool may_count(const struct bpfprof_waiter *w, __u64 ns, 
 }
 
 /*
- * Its own kernel stack, from who called for the wake-up on; in an interrupt only as far as that goes.
- * False: there is none.
+ * Takes the thread's kernel stack from the caller of the wake-up on; in an interrupt only the
+ * interrupt's part. False: there is none.
  */
 static __always_inline bool kernel_take(struct unwind_reader *r, struct task_struct *task,
 					void *ctx)
@@ -76,7 +77,7 @@ static __always_inline bool kernel_take(struct unwind_reader *r, struct task_str
 	if (len <= 0)
 		return false;
 	nr = (__u64)len / 8;
-	if (!task->pid) /* idle: what it wakes others for has come from elsewhere */
+	if (!task->pid) /* idle: an interrupt is the cause of its wake-ups */
 		s->flags |= BPFPROF_SAMPLE_INTERRUPT;
 	for (i = 0; i < BPFPROF_MAX_KERNEL_FRAMES; i++) {
 		if (i >= nr)

@@ -3,23 +3,24 @@
 #define BPFPROF_BPF_WALK_BPF_H
 
 /*
- * Walks the user stack of the current task. Samples and hooked calls share it.
+ * Walks the user stack of the current task, for samples and hooked calls.
  *
- * What costs time here are helper calls that touch user memory (some 60 ns each
- * and more), not arithmetic. So the stack above sp is copied once, in growing
- * pieces as the walk gets there, and rules are found in a direct-mapped cache
- * of this CPU: a pc seen before costs a few ns. The copy is also what a miss sends to
- * user space: the rest of the walk is done there, with the same code.
+ * The cost is in helper calls that read user memory (60 ns and more each), not in arithmetic. So
+ * the stack above sp is copied once, in growing pieces as the walk proceeds, and a direct-mapped
+ * cache of this CPU has the rules: a known pc costs a few ns. A miss sends this copy to user space,
+ * which finishes the walk with the same code.
  */
 #include "lookup.bpf.h"
 #include "python/frames.bpf.h"
 
 #define FRAMES_A_STEP 12 /* divides BPFPROF_MAX_USER_FRAMES */
 
-/* If the frame just stepped over (from sp on) is a C call of the eval loop, frames[at] says so. */
+/*
+ * Marks frames[at] if the frame just stepped over (which began at sp) is a C call of the eval loop.
+ */
 static __always_inline void eval_mark(struct unwind_reader *r, __u64 at, __u64 sp)
 {
-	if (r->state.regs[UNWIND_SP] < sp) /* it is on another stack */
+	if (r->state.regs[UNWIND_SP] < sp) /* the caller is on another stack */
 		return;
 	if (r->next_va - sp < r->state.regs[UNWIND_SP] - sp)
 		entry_mark(r, at, r->rec.at.next_entry);
@@ -31,7 +32,9 @@ __weak __noinline int step_other(struct unwind_reader *r)
 	return r ? unwind_step_other(&r->state, r->last_row, r) : BPFPROF_STOP_RARE_RULE;
 }
 
-/* One frame: look it up, note it, step over it. 1 = the walk is over. */
+/*
+ * One frame: looks up its rule, adds it to frames[], steps to its caller. 1 = the walk has ended.
+ */
 static __always_inline int walk_frame(struct unwind_reader *r)
 {
 	__u64 at = r->rec.sample.nr_kernel + r->rec.sample.nr_python + r->rec.sample.nr_user;
@@ -48,7 +51,7 @@ static __always_inline int walk_frame(struct unwind_reader *r)
 	}
 	if (r->last_flags & BPFPROF_CACHED_SIGNAL)
 		r->last_frame += unwind_signal_entry(&r->state, r->last_row, r->last_frame);
-	barrier_var(at); /* Linux 6.1 forgets what was compared if it was put aside before */
+	barrier_var(at); /* Linux 6.1 loses the bound of a spilled variable */
 	if (at >= BPFPROF_MAX_FRAMES) {
 		r->stop = BPFPROF_STOP_DEPTH;
 		return 1;
@@ -60,7 +63,7 @@ static __always_inline int walk_frame(struct unwind_reader *r)
 	stop = unwind_row_kind(r->last_row) == ROW_CFA ? unwind_step_cfa(&r->state, r->last_row, r)
 						       : step_other(r);
 	if (stop) {
-		/* There may be a rule. */
+		/* User space may find a rule in the instructions. */
 		if (unwind_row_unexplored(r->last_row) && unwind_end_guessed(&r->state, stop)) {
 			stop = BPFPROF_STOP_RARE_RULE;
 			r->noted = 1;
@@ -78,8 +81,9 @@ static __always_inline int walk_frame(struct unwind_reader *r)
 }
 
 /*
- * bpf_loop calls this for each step; a call and its return cost a third of what a frame does. The barrier keeps clang
- * from reading most of r before the loop and putting it on the stack, in each step.
+ * A step of bpf_loop. It walks several frames, because a call and its return cost a third of a
+ * frame. The barrier keeps clang from reading most of r before the loop and spilling it in each
+ * step.
  */
 static long walk_frames(__u32 i, struct reader_ctx *ctx)
 {
@@ -101,8 +105,9 @@ static __always_inline bool in_syscall(struct task_struct *task)
 }
 
 /*
- * Where the walk begins. A hooked call stands at its first instruction, which may have no unwind rule
- * (trampolines), so the walk begins with what it returns to; or it has just returned.
+ * Sets the start of the walk. At an entry, a hooked call stands at its first instruction, which may
+ * have no unwind rule (trampolines), so the walk begins at its return address. At a return it has
+ * just returned.
  */
 static __always_inline void walk_begin(struct unwind_reader *r, struct task_struct *task)
 {
@@ -122,8 +127,8 @@ static __always_inline void walk_begin(struct unwind_reader *r, struct task_stru
 }
 
 /*
- * Is that a thread of a process that stays in the kernel (io_uring, vhost)? copy_thread() gives it
- * user registers all the same, with neither a pc nor a stack.
+ * Is this a thread of a process that never leaves the kernel (io_uring, vhost)? copy_thread() gives
+ * it user registers with neither pc nor stack.
  */
 static __always_inline bool is_kernel_worker(const struct pt_regs *regs)
 {
@@ -156,7 +161,7 @@ static __always_inline void user_walk(struct unwind_reader *r, struct task_struc
 	}
 	if (proc->flags & BPFPROF_PROC_RAY)
 		s->flags |= BPFPROF_SAMPLE_RAY;
-	if (worker) { /* a process that is not known is still told, by a miss */
+	if (worker) { /* a process that is not known still needs a miss */
 		r->stop = BPFPROF_STOP_NO_USER;
 		return;
 	}
@@ -178,7 +183,7 @@ static __always_inline void user_walk(struct unwind_reader *r, struct task_struc
 	bpf_loop(BPFPROF_MAX_USER_FRAMES / FRAMES_A_STEP, walk_frames, &ctx, 0);
 }
 
-/* The same, of a thread that may have no user stack (any more). */
+/* As user_walk(), for a thread that may have no user stack (any more). */
 static __always_inline void stack_walk(struct unwind_reader *r, struct task_struct *task)
 {
 	if (task->flags & PF_KTHREAD || !task->mm) {
@@ -187,7 +192,7 @@ static __always_inline void stack_walk(struct unwind_reader *r, struct task_stru
 		return;
 	}
 	user_walk(r, task);
-	/* Half way through exec the old stack is gone and no new one is there yet. */
+	/* During exec the old stack has ended and the new one does not exist yet. */
 	if (r->stop != BPFPROF_STOP_COMPLETE && !(r->rec.sample.flags & BPFPROF_SAMPLE_USER_MODE) &&
 	    BPF_CORE_READ_BITFIELD(task, in_execve)) {
 		r->rec.sample.nr_user = 0;

@@ -3,19 +3,19 @@
 #define BPFPROF_BPF_GPU_ARGUMENTS_BPF_H
 
 /*
- * What a call is about, by its arguments: registers, the stack, and what they point to, where the
- * ABI of the driver says so. All of it is the target's: a read that fails counts.
+ * Reads the arguments of calls: registers, the stack, and memory that they point to, by the ABI of
+ * the driver. The target controls all of it; failed reads are counted.
  */
 
 #include "gpu/maps.bpf.h"
 
-#define CONFIG_BYTES 40 /* of a CUlaunchConfig: grid, block, shared memory, stream */
+#define CONFIG_BYTES 40 /* CUlaunchConfig: grid, block, shared memory, stream */
 #define COPY_2D_WIDTH 112 /* offsets in CUDA_MEMCPY2D and CUDA_MEMCPY3D */
 #define COPY_3D_WIDTH 176
-#define COPY_OP_BYTES 112 /* of a CUDA_MEMCPY3D_BATCH_OP: source, destination, extent */
+#define COPY_OP_BYTES 112 /* CUDA_MEMCPY3D_BATCH_OP: source, destination, extent */
 #define COPY_OP_DESTINATION 40
 #define COPY_OP_EXTENT 80
-#define COPY_OP_OF_POINTER 1 /* the first number of a source or destination */
+#define COPY_OP_OF_POINTER 1 /* first word of a source or destination that is a pointer */
 
 /* An argument by its number, at a function's first instruction; 0 without a number. */
 static __noinline __u64 argument(struct pt_regs *ctx, __u32 nr)
@@ -37,14 +37,14 @@ static __always_inline __u64 element_bytes(__u32 type)
 	return type < 12 ? 1ULL << ((shifts >> (2 * type)) & 3) : 0;
 }
 
-#define BATCH_STEP 16 /* numbers that are read at once, */
-#define BATCH_STEPS 64 /* and how often at most */
+#define BATCH_STEP 16 /* numbers per read */
+#define BATCH_STEPS 64 /* reads per batch, at most */
 
 struct batch {
 	__u64 va, left, bytes;
 };
 
-/* The next numbers of a batch; a step of bpf_loop. */
+/* Adds the next numbers of a batch; a step of bpf_loop. */
 static long batch_add(__u32 step, struct batch *batch)
 {
 	__u64 numbers[BATCH_STEP] = { 0 };
@@ -75,12 +75,12 @@ __noinline __u64 batch_bytes(__u64 va, __u64 nr)
 struct batch_3d {
 	__u64 va, bytes;
 	__u32 nr;
-	__u32 cut; /* there is more than bytes */
+	__u32 cut; /* 1: bytes is incomplete */
 };
 
 /*
- * The next copy of a batch; a step of bpf_loop. What lies in an array has elements of an unknown size.
- * Nothing counts down: the verifier would go through this for each number that may be left.
+ * Adds the next copy of a batch; a step of bpf_loop. Elements of arrays have an unknown size. It
+ * counts up, not down: the verifier would check each possible rest.
  */
 static long batch_3d_add(__u32 step, struct batch_3d *batch)
 {
@@ -110,7 +110,7 @@ __noinline __u64 batch_3d_bytes(__u64 va, __u64 nr)
 	return batch.bytes;
 }
 
-/* Bytes that the call is about, as far as they are known when it begins. */
+/* Bytes of the call, as far as they are known at its begin. */
 static __always_inline __u64 size_of_call(struct pt_regs *ctx, const struct bpfprof_gpu_function *f)
 {
 	__u64 a = argument(ctx, f->size[0]), b, fields[3] = { 0 };
@@ -177,7 +177,7 @@ static __always_inline void key_fill(struct pt_regs *ctx, const struct bpfprof_g
 	case GPU_KIND_GRAPH:
 	case GPU_KIND_COMM_END:
 		break;
-	default: /* their handles are too many */
+	default: /* too many handles to count by */
 		if (f->stream)
 			key->stream = argument(ctx, f->stream);
 		return;

@@ -2,15 +2,13 @@
 #ifndef BPFPROF_BPF_GPU_COMMS_BPF_H
 #define BPFPROF_BPF_GPU_COMMS_BPF_H
 
-/*
- * Communicators of NCCL: who they are, and what was called of them last.
- */
+/* Communicators of NCCL: hash, rank, size, and last use. */
 
 #include "gpu/maps.bpf.h"
 
 #define RANK_UNKNOWN 0xffffffffU
 
-/* Writer: BPF. */
+/* Communicators by handle. Writer: BPF. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
@@ -19,7 +17,7 @@ struct {
 	__type(value, struct bpfprof_gpu_comm);
 } gpu_comms SEC(".maps");
 
-/* Who a communicator is, read out of it: hash, rank and size lie one behind the other. */
+/* Reads hash, rank and size of a communicator, which are neighbours in its struct. */
 static __always_inline void comm_read(struct bpfprof_gpu_comm *comm, __u64 va, __u32 file_nr)
 {
 	struct bpfprof_gpu_file *file = bpf_map_lookup_elem(&gpu_files, &file_nr);
@@ -36,7 +34,7 @@ static __always_inline void comm_read(struct bpfprof_gpu_comm *comm, __u64 va, _
 	comm->device = who.device + 1;
 }
 
-/* A communicator that is used. One that is not known, or was not filled in yet, is looked into. */
+/* Counts the use of a communicator. Reads it first if it is unknown, or was not complete yet. */
 static __always_inline void comm_use(const struct bpfprof_gpu_key *key, __u32 file_nr, __u64 now)
 {
 	struct bpfprof_gpu_comm_key at = { .start_ns = key->start_ns,
@@ -60,7 +58,10 @@ static __always_inline void comm_use(const struct bpfprof_gpu_key *key, __u32 fi
 	comm->last_function = key->function;
 }
 
-/* A new communicator. Not all functions are told the rank, and in a group it comes later. */
+/*
+ * Adds a new communicator. Not all functions have the rank as an argument, and in a group it is
+ * valid later.
+ */
 static __always_inline void comm_note(const struct bpfprof_gpu_open *open,
 				      const struct bpfprof_gpu_function *f, __u64 now)
 {
@@ -72,7 +73,7 @@ static __always_inline void comm_note(const struct bpfprof_gpu_open *open,
 	if (user_read(&key.comm, 8, open->out) || !key.comm)
 		return;
 	comm_read(&comm, key.comm, open->file);
-	/* Who is in the communicator that grows does not give its rank. */
+	/* A member of a growing communicator passes no rank. */
 	if (f->extra && f->count && open->key.dims[0] != RANK_UNKNOWN) {
 		comm.rank = open->key.dims[0];
 		comm.size = open->key.dims[1];

@@ -2,13 +2,13 @@
 #ifndef BPFPROF_BPF_GPU_COUNTS_BPF_H
 #define BPFPROF_BPF_GPU_COUNTS_BPF_H
 
-/* Calls are counted when they begin; how long they took and whether they failed, when they return. */
+/* Counts calls when they begin; their time and errors when they return. */
 
 #include "gpu/comms.bpf.h"
 #include "gpu/kernels.bpf.h"
 #include "gpu/maps.bpf.h"
 
-/* May this process have one more key? Then it has. */
+/* Takes one more key for this process. False: it has no more. */
 static __noinline bool key_allowed(const struct bpfprof_gpu_key *key)
 {
 	struct bpfprof_gpu_process_key at;
@@ -28,8 +28,8 @@ static __noinline bool key_allowed(const struct bpfprof_gpu_key *key)
 }
 
 /*
- * The counts of key; *fresh: they are the first of it. NULL if there is no room. One process must
- * not take all of that: past its share calls are counted without what tells them apart.
+ * The counts of key; *fresh: the key is new. NULL if there is no room. To leave room for others, a
+ * process over its share counts its calls under a common key.
  */
 static __always_inline struct bpfprof_gpu_count *count_get(struct bpfprof_gpu_key *key, bool *fresh)
 {
@@ -55,7 +55,7 @@ static __always_inline struct bpfprof_gpu_count *count_get(struct bpfprof_gpu_ke
 	return count;
 }
 
-/* Counts a call that begins. Is it the first of its kind? */
+/* Counts a call that begins. True: it is the first with its key. */
 static __always_inline bool call_count(const struct bpfprof_gpu_function *f,
 				       struct bpfprof_gpu_call *call, __u32 file)
 {
@@ -69,7 +69,7 @@ static __always_inline bool call_count(const struct bpfprof_gpu_function *f,
 		return false;
 	__sync_fetch_and_add(&count->calls, 1);
 	count->last_ns = call->begin_ns;
-	/* An allocation may fail: its bytes are counted when it returns. */
+	/* An allocation may fail, so its bytes are counted at the return. */
 	if (f->kind != GPU_KIND_ALLOC && call->bytes)
 		__sync_fetch_and_add(&count->bytes, call->bytes);
 	return fresh;

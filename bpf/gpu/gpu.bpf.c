@@ -2,14 +2,14 @@
 /*
  * Hooked calls of libcuda and libnccl: the programs count every call and send the stacks of some.
  *
- * gpu_enter runs where a function begins. gpu_return runs where it has returned, for functions whose
- * end matters. The cookie of a probe names the function and the file. Both programs decide whether
- * the stack is sent, and tail-call gpu_stack, which sends it; the verifier could not follow all of it
- * in one program. The stack of a call is sent if the call has a new key, if it took long, and
- * otherwise while the thread has tokens.
+ * gpu_enter runs where a function begins. gpu_return runs where it has returned, for functions
+ * whose end matters. The cookie of a probe names the function and the file. Both programs decide
+ * whether the stack is sent, and tail-call gpu_stack, which sends it; the verifier could not follow
+ * all of it in one program. The stack of a call is sent if the call has a new key, if it took long,
+ * and otherwise while the thread has tokens.
  *
- * These programs can be preempted and run on many CPUs at once: what is shared is added to
- * atomically; what belongs to a thread is written by that thread alone.
+ * These programs can be preempted and run on many CPUs at once. Shared values are added to
+ * atomically; values of a thread are written by that thread alone.
  */
 #include "gpu/arguments.bpf.h"
 #include "gpu/comms.bpf.h"
@@ -28,7 +28,7 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-/* Writer: BPF. */
+/* Functions by number. Writer: user space. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
@@ -37,7 +37,7 @@ struct {
 	__type(value, struct bpfprof_gpu_memory);
 } gpu_memory SEC(".maps");
 
-/* Fills in what the first instruction of a function shows of the call. */
+/* Fills in the facts of the call that its first instruction shows. */
 static __always_inline void call_begin(struct pt_regs *ctx, const struct bpfprof_gpu_function *f,
 				       struct task_struct *task, __u32 function,
 				       struct bpfprof_gpu_call *call)
@@ -60,7 +60,7 @@ static __always_inline void call_begin(struct pt_regs *ctx, const struct bpfprof
 		call->va = argument(ctx, f->handle);
 }
 
-/* A program begins a window of the profiler, or ends it. */
+/* A program begins or ends a window of the profiler. */
 static __always_inline void enter_window(const struct bpfprof_gpu_function *f,
 					 struct task_struct *task)
 {
@@ -72,7 +72,7 @@ static __always_inline void enter_window(const struct bpfprof_gpu_function *f,
 		window_tell(start_ns, pid, begins, window_note(start_ns, pid, begins));
 }
 
-/* A call begins in thread t. Is its stack wanted? */
+/* A call begins in thread t. True: send its stack. */
 static __always_inline bool enter_call(const struct bpfprof_gpu_function *f,
 				       struct bpfprof_gpu_thread *t, __u32 file, enum step step)
 {
@@ -90,13 +90,13 @@ static __always_inline bool enter_call(const struct bpfprof_gpu_function *f,
 		device_idle_ns = call->va = waits_launch(t, f);
 	else if (f->stream && is_enqueued(f->kind))
 		capture_enqueued(t, f);
-	/* The first of its kind, and after a gap: whatever the thread has sent. */
+	/* The first call with its key, and a call after a gap, need no token. */
 	return step != STEP_NONE &&
 	       (call_count(f, call, file) || device_idle_ns >= cfg.call_long_ns ||
 		token_take(t, call->begin_ns, returns ? &t->wait_tokens : &t->tokens));
 }
 
-/* Follows the thread's call until it returns, if its return is hooked. */
+/* Follows the call until it returns, if its return is hooked. */
 static __always_inline void enter_open(struct pt_regs *ctx, const struct bpfprof_gpu_function *f,
 				       struct bpfprof_gpu_thread *t, __u32 file, bool traced,
 				       bool wanted)
@@ -186,7 +186,7 @@ static __always_inline void memory_note(const struct bpfprof_gpu_open *open, __u
 		gpu_count(GPU_COUNT_KEYS_FULL);
 }
 
-/* An allocation returns: now its address is known, and its size for sure. */
+/* An allocation returns: now its address and its size are known. */
 static __always_inline void return_alloc(const struct bpfprof_gpu_function *f,
 					 const struct bpfprof_gpu_open *open,
 					 struct bpfprof_gpu_call *call)
@@ -205,18 +205,18 @@ static __always_inline void return_alloc(const struct bpfprof_gpu_function *f,
 		call->bytes = pitch * open->bytes;
 }
 
-/* There is a new communicator, or there is not. */
+/* A communicator was made, or not. */
 static __always_inline void return_comm_init(const struct bpfprof_gpu_function *f,
 					     const struct bpfprof_gpu_open *open,
 					     struct bpfprof_gpu_call *call, __u64 now)
 {
 	if (!call->result)
 		comm_note(open, f, now);
-	call->key.dims[0] = 0; /* as it was counted */
+	call->key.dims[0] = 0; /* the key as it was counted */
 	call->key.dims[1] = 0;
 }
 
-/* Memory by handle is referred to, or mapped. */
+/* The call has added a reference or a mapping of memory by handle. */
 static __always_inline void return_memory(struct task_struct *task,
 					  const struct bpfprof_gpu_function *f,
 					  const struct bpfprof_gpu_open *open,
@@ -233,7 +233,7 @@ static __always_inline void return_memory(struct task_struct *task,
 	event_send(task, call);
 }
 
-/* Does what a kind asks for when it returns. False: it is not counted, and this was all. */
+/* The work of a kind at its return. False: the call is not counted, and needs nothing more. */
 static __always_inline bool return_kind(struct task_struct *task,
 					const struct bpfprof_gpu_function *f,
 					struct bpfprof_gpu_thread *t,
@@ -273,7 +273,7 @@ static __always_inline bool return_kind(struct task_struct *task,
 	return true;
 }
 
-/* A call is over: counts it, and sends its stack if it took long. */
+/* Ends a call: counts it, and sends its stack if it took long. */
 static __always_inline void return_call(struct pt_regs *ctx, struct task_struct *task,
 					const struct bpfprof_gpu_function *f,
 					struct bpfprof_gpu_thread *t,
@@ -353,7 +353,7 @@ int gpu_stack(struct pt_regs *ctx)
 	}
 	sample_fill(r, task, 0, BPFPROF_SAMPLE_USER_MODE | BPFPROF_SAMPLE_CALL);
 	r->call = t->call;
-	/* Without a time it has only begun. */
+	/* A call without a time has only begun. */
 	r->point = r->call.ns ? CALL_RETURN : CALL_ENTRY;
 	if (r->call.flags & BPFPROF_CALL_INSIDE)
 		r->point = CALL_NONE;

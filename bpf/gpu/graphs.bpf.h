@@ -3,25 +3,25 @@
 #define BPFPROF_BPF_GPU_GRAPHS_BPF_H
 
 /*
- * Which streams are captured, which graphs come of it, and what is in them. Each node is told to user
- * space when it is captured. A graph, and what is instantiated of it, stands for its content: that is the
- * sum of its nodes' hashes, so that a program that captures the same again and again, for each of its
- * layers or at each step, has one and not thousands; and handles, which are used again for others, are
- * not what launches are counted by. Who forges hashes deceives nobody but itself.
+ * Captured streams, the graphs made from them, and the content of graphs. Each captured node is
+ * sent to user space. The content of a graph is the sum of the hashes of its nodes; it stands for
+ * the graph and its instances in keys of launches. So a program that captures the same graph again,
+ * for each layer or at each step, has one key and not thousands, and reused handles do not mix. A
+ * process that forges hashes deceives only itself.
  */
 
 #include "gpu/kernels.bpf.h"
 
-/* Writer: BPF; user space deletes those of processes that are gone. */
+/* Graphs by handle. Writer: BPF; user space deletes those of processes that have ended. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 8192); /* more on large machines */
+	__uint(max_entries, 8192); /* user space sets more on large machines */
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct bpfprof_gpu_graph_key);
 	__type(value, __u64);
 } gpu_graphs SEC(".maps");
 
-/* Of a stream of p that is captured; NULL: it is not. */
+/* The capture of a stream of p; NULL: the stream is not captured. */
 static __noinline struct bpfprof_gpu_capture *capture_find(struct bpfprof_gpu_waits *p,
 							   __u64 stream)
 {
@@ -33,13 +33,14 @@ static __noinline struct bpfprof_gpu_capture *capture_find(struct bpfprof_gpu_wa
 	return NULL;
 }
 
-/* From now on what is put on a stream is written into a graph, as what is put on origin. -1: no room. */
+/* Begins to capture a stream, into the graph of origin. -1: no room. */
 __noinline int capture_begin(struct bpfprof_gpu_waits *p, __u64 stream, __u64 origin, __u32 number)
 {
 	struct bpfprof_gpu_capture *c;
 	__u32 i;
 
-	if (!p || !stream || capture_find(p, stream)) /* the legacy default stream cannot be */
+	/* The legacy default stream cannot be captured. */
+	if (!p || !stream || capture_find(p, stream))
 		return 0;
 	for (i = 0; i < BPFPROF_GPU_MAX_CAPTURES; i++) {
 		c = &p->captures[i];
@@ -56,7 +57,7 @@ __noinline int capture_begin(struct bpfprof_gpu_waits *p, __u64 stream, __u64 or
 	return -1;
 }
 
-/* A stream joins the graph that is made of another one. */
+/* A stream joins the capture of another one. */
 __noinline int capture_join(struct bpfprof_gpu_waits *p, __u64 stream, __u64 other)
 {
 	struct bpfprof_gpu_capture *c = p && p->capturing ? capture_find(p, other) : NULL, *own;
@@ -69,7 +70,7 @@ __noinline int capture_join(struct bpfprof_gpu_waits *p, __u64 stream, __u64 oth
 	return 0;
 }
 
-/* Something of what is captured cannot be followed: not all of it will be known. */
+/* BPF cannot follow a part of the captures: their content will be incomplete. */
 __noinline int capture_blur(struct bpfprof_gpu_waits *p)
 {
 	__u32 i;
@@ -92,7 +93,7 @@ static __always_inline __u32 capture_number(struct bpfprof_gpu_waits *p)
 	return (__sync_fetch_and_add(&p->numbers, 1) & 0x7fffffff) + 1;
 }
 
-/* Of two numbers, so that sums of it tell apart what differs. */
+/* Hash of two numbers; sums of it differ where the content differs. */
 static __always_inline __u64 graph_hash(__u64 a, __u64 b)
 {
 	__u64 hash = (a ^ b << 48) * 0x9e3779b97f4a7c15ULL;
@@ -101,7 +102,7 @@ static __always_inline __u64 graph_hash(__u64 a, __u64 b)
 	return hash ^ hash >> 32;
 }
 
-/* A stream that had joined a capture is captured no more, the others go on. */
+/* A stream that had joined a capture leaves it; the others go on. */
 __noinline int capture_leave(struct bpfprof_gpu_waits *p, const struct bpfprof_gpu_capture *c)
 {
 	struct bpfprof_gpu_capture *rest = p && c ? capture_find(p, c->origin) : NULL;
@@ -112,9 +113,9 @@ __noinline int capture_leave(struct bpfprof_gpu_waits *p, const struct bpfprof_g
 }
 
 /*
- * A graph is made, or given up: of a stream and of all that joined. even_joined: also where the stream
- * was one of those; it is no more, or it was seen not to be captured. *ret is the capture that was begun
- * with the stream and all that joined it, put together; its number is 0 if there was none.
+ * Ends the capture of a stream and of all that joined it; the graph is made or given up.
+ * even_joined: also if the stream itself had joined, because it was destroyed, or is not captured
+ * any more. *ret is the sum of the ended captures; its number is 0 if there was none.
  */
 static __noinline int capture_end(struct bpfprof_gpu_waits *p, __u64 stream, bool even_joined,
 				  struct bpfprof_gpu_capture *ret)
@@ -136,7 +137,7 @@ static __noinline int capture_end(struct bpfprof_gpu_waits *p, __u64 stream, boo
 			capture_leave(p, c);
 		}
 		c->origin = 0;
-		/* Another thread may do the same. */
+		/* Another thread may end it, too. */
 		if (__sync_val_compare_and_swap(&c->stream, captured, 0) == captured)
 			__sync_fetch_and_sub(&p->capturing, 1);
 	}
@@ -148,11 +149,11 @@ static __noinline int graph_send(const struct bpfprof_gpu_thread *t, __u32 kind,
 {
 	struct bpfprof_gpu_graph_event *e = NULL;
 
-	if (!cfg.gpu_waits) /* nobody asks */
+	if (!cfg.gpu_waits) /* user space does not need nodes */
 		return 0;
 	if (ring_has_room())
 		e = bpf_ringbuf_reserve(&ring, sizeof(*e), 0);
-	if (!e) { /* user space counts nodes, too: it will see that one is missing */
+	if (!e) { /* user space counts nodes, too, and will miss this one */
 		gpu_count(GPU_COUNT_NODES_LOST);
 		return 0;
 	}
@@ -169,7 +170,7 @@ static __noinline int graph_send(const struct bpfprof_gpu_thread *t, __u32 kind,
 	return 0;
 }
 
-/* A stream is seen not to be captured: the end of what was begun with it was not seen. */
+/* A stream turns out not to be captured: the end of its capture was not seen. */
 __noinline int capture_drop(const struct bpfprof_gpu_thread *t, struct bpfprof_gpu_waits *p,
 			    __u64 stream)
 {
@@ -183,7 +184,7 @@ __noinline int capture_drop(const struct bpfprof_gpu_thread *t, struct bpfprof_g
 	return 0;
 }
 
-/* Of the stream that the thread's call puts something on, which is written down only; NULL: it is not. */
+/* The capture into which the thread's call goes; NULL: the call really runs. */
 static __noinline struct bpfprof_gpu_capture *
 capture_note(struct bpfprof_gpu_thread *t, struct bpfprof_gpu_waits *p, __u64 stream)
 {
@@ -196,7 +197,9 @@ capture_note(struct bpfprof_gpu_thread *t, struct bpfprof_gpu_waits *p, __u64 st
 	return c;
 }
 
-/* By this call the graph has one node more. A handle that is another kernel's by now is not the same. */
+/*
+ * Adds the call as a node. The name of the kernel is part of its hash, because handles are reused.
+ */
 static __noinline int capture_node(struct bpfprof_gpu_thread *t, struct bpfprof_gpu_capture *c)
 {
 	const struct bpfprof_gpu_key *key = &t->call.key;
@@ -209,7 +212,7 @@ static __noinline int capture_node(struct bpfprof_gpu_thread *t, struct bpfprof_
 	return 0;
 }
 
-/* What is in a graph or in what was instantiated of one; 0: not known. */
+/* The content of a graph or of its instance; 0: not known. */
 static __noinline __u64 graph_find(const struct bpfprof_gpu_thread *t, __u64 handle)
 {
 	struct bpfprof_gpu_graph_key key;
@@ -220,7 +223,7 @@ static __noinline __u64 graph_find(const struct bpfprof_gpu_thread *t, __u64 han
 	return content ? *content : 0;
 }
 
-/* What the thread launches is counted by what is in it: handles are too many. */
+/* Counts the thread's launch by the content of the graph, not by its handle. */
 static __always_inline void graph_name(struct bpfprof_gpu_thread *t)
 {
 	t->call.key.handle = graph_find(t, t->call.key.handle);
@@ -237,7 +240,7 @@ static __noinline int graph_forget(const struct bpfprof_gpu_thread *t, struct bp
 	return 0;
 }
 
-/* content 0: nothing is known of it. */
+/* content 0: not known. */
 static __noinline int graph_set(const struct bpfprof_gpu_thread *t, struct bpfprof_gpu_waits *p,
 				__u64 handle, __u64 content)
 {
@@ -258,7 +261,7 @@ static __noinline int graph_set(const struct bpfprof_gpu_thread *t, struct bpfpr
 	return 0;
 }
 
-/* Something else is put into it, from now on until that is over or has failed. */
+/* The graph gets other content: the old one is void until the call has returned, or failed. */
 static __noinline int graph_take(struct bpfprof_gpu_thread *t, struct bpfprof_gpu_waits *p,
 				 __u64 handle)
 {
@@ -267,8 +270,8 @@ static __noinline int graph_take(struct bpfprof_gpu_thread *t, struct bpfprof_gp
 }
 
 /*
- * A capture ends; which graph came of it is known when it returns. Those of which not all is known are
- * the same if what was seen of them is.
+ * A capture ends; its graph is known at the return. Graphs of incomplete captures are equal if
+ * their seen nodes are.
  */
 __noinline int graph_end(struct bpfprof_gpu_thread *t, struct bpfprof_gpu_waits *p, __u64 stream)
 {
@@ -281,14 +284,14 @@ __noinline int graph_end(struct bpfprof_gpu_thread *t, struct bpfprof_gpu_waits 
 	if (!c.number)
 		return 0;
 	t->call.key.handle = graph_hash(c.nodes, c.lost ? 1 : 2) ?: 1;
-	/* These three are not of a call that is counted. */
+	/* These three fields belong to no counted call. */
 	t->call.key.dims[0] = c.number;
 	t->call.key.dims[1] = c.nr;
 	t->call.key.dims[2] = c.lost;
 	return 0;
 }
 
-/* Now it has returned. */
+/* The call that ended the capture has returned. */
 __noinline int graph_made(const struct bpfprof_gpu_thread *t, struct bpfprof_gpu_waits *p,
 			  const struct bpfprof_gpu_open *open)
 {
@@ -303,14 +306,14 @@ __noinline int graph_made(const struct bpfprof_gpu_thread *t, struct bpfprof_gpu
 	c.lost = open->key.dims[2];
 	if (t->call.result || user_read(&graph, sizeof(graph), open->out) || !graph)
 		kind = GPU_GRAPH_DROPPED;
-	else /* without a number it was there before, or its begin was not seen */
+	else /* without a number the capture was there before, or its begin was not seen */
 		graph_set(t, p, graph, open->key.handle);
 	if (c.number)
 		graph_send(t, kind, &c, open->key.handle);
 	return 0;
 }
 
-/* Something has now in it what a graph has; or it has failed, and what it had before. */
+/* The copy has the content of the graph; after a failure it has its old content. */
 __noinline int graph_copy(const struct bpfprof_gpu_thread *t, struct bpfprof_gpu_waits *p,
 			  const struct bpfprof_gpu_function *f, const struct bpfprof_gpu_open *open)
 {

@@ -3,19 +3,20 @@
 #define BPFPROF_BPF_GPU_KERNELS_BPF_H
 
 /*
- * Which handles are kernels', and by which name they were looked up. Launches are counted by handle, and
- * when a module is unloaded its kernels' handles may be given to others. That is noticed where a look-up by
- * another name has the same result: no launch of the new kernel can have been made yet, and those
- * that were counted are all of the one before. How many they are by then, of each key, is told to
- * user space, which takes them apart; launches themselves pay nothing for that. Only when all is told
- * does the new name hold: else the launches have no name until the handle is looked up again.
+ * Handles of kernels and their names. Launches are counted by handle; when a module is unloaded,
+ * its handles may be given to other kernels. A look-up by another name with the same result shows
+ * that: no launch of the new kernel can have been made yet, so all counted launches belong to the
+ * old one. BPF then sends the present counts of each key to user space, which separates them;
+ * launches themselves cost nothing more. The new name is valid only after all counts were sent:
+ * otherwise the launches have no name until the handle is looked up again.
  */
 
 #include "gpu/maps.bpf.h"
 
 /*
- * Value: hash of the name; 0: it was launched, or looked up by the handle of one that is not known, before
- * any name of it was told, or what was to be told of it got lost. Writer: BPF; user space deletes those of processes that are gone.
+ * Value: hash of the name; 0: the kernel was launched before BPF saw a name of it, or was found by
+ * an unknown handle, or its counts got lost. Writer: BPF; user space deletes those of processes
+ * that have ended.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -32,7 +33,7 @@ struct name_sum {
 	__u32 pad;
 };
 
-/* Eight bytes more; a step of bpf_loop: the verifier goes through it once. */
+/* Adds eight bytes; a step of bpf_loop, so that the verifier checks it once. */
 static long name_add(__u32 step, struct name_sum *sum)
 {
 	__u32 left;
@@ -49,7 +50,7 @@ static long name_add(__u32 step, struct name_sum *sum)
 	return 0;
 }
 
-/* Of a name of len bytes, with its NUL; not 0. */
+/* Hash of a name of len bytes, with its NUL; not 0. */
 static __noinline __u64 name_hash(const struct bpfprof_gpu_name *e, __u32 len)
 {
 	struct name_sum sum = { .e = e, .len = len };
@@ -67,7 +68,7 @@ static __always_inline void kernel_key(struct bpfprof_gpu_graph_key *key, __u64 
 	key->pad = 0;
 }
 
-/* Of the name of a kernel; 0: none is known. */
+/* Hash of the name of a kernel; 0: not known. */
 static __noinline __u64 kernel_find(__u64 start_ns, __u32 pid, __u64 handle)
 {
 	struct bpfprof_gpu_graph_key key;
@@ -78,7 +79,7 @@ static __noinline __u64 kernel_find(__u64 start_ns, __u32 pid, __u64 handle)
 	return hash ? *hash : 0;
 }
 
-/* One more handle, unless it is known. -1: there is no room, and what becomes of it cannot be noticed. */
+/* Adds a handle, unless it is known. -1: there is no room, so its reuse will not be noticed. */
 static __noinline int kernel_add(const struct bpfprof_gpu_graph_key *key, __u64 hash)
 {
 	struct bpfprof_gpu_process_key process = { .start_ns = key->start_ns, .pid = key->pid };
@@ -89,7 +90,7 @@ static __noinline int kernel_add(const struct bpfprof_gpu_graph_key *key, __u64 
 		__sync_fetch_and_add(&p->kernels, 1);
 		return 0;
 	}
-	if (p && bpf_map_lookup_elem(&gpu_kernels, key)) /* it was there */
+	if (p && bpf_map_lookup_elem(&gpu_kernels, key)) /* it was known */
 		return 0;
 	gpu_count(GPU_COUNT_KERNELS_FULL);
 	return -1;
@@ -103,7 +104,7 @@ static __noinline bool counts_kernels(__u32 function)
 	return f && BPFPROF_GPU_IS_LAUNCH(f->kind);
 }
 
-/* A call is the first with that key. */
+/* A call is the first with its key. */
 static __noinline int kernel_launched(const struct bpfprof_gpu_key *key)
 {
 	struct bpfprof_gpu_graph_key at;
@@ -114,7 +115,7 @@ static __noinline int kernel_launched(const struct bpfprof_gpu_key *key)
 	return kernel_add(&at, 0);
 }
 
-/* A call that is none. -1: there is no room to tell it. */
+/* Sends a record that is no call. -1: there is no room. */
 static __noinline int key_tell(const struct bpfprof_gpu_key *key, __u64 calls, __u32 flags)
 {
 	struct bpfprof_gpu_event *e = bpf_ringbuf_reserve(&ring, sizeof(*e), 0);
@@ -131,13 +132,13 @@ static __noinline int key_tell(const struct bpfprof_gpu_key *key, __u64 calls, _
 	return 0;
 }
 
-/* With that key so many calls were counted by now. */
+/* Sends the present counts of a key. */
 static __always_inline int reused_tell(const struct bpfprof_gpu_key *key, __u64 calls)
 {
 	return key_tell(key, calls, BPFPROF_CALL_REUSED);
 }
 
-/* The same of the kernel: whether all has been told of it. */
+/* Sends whether all keys of the kernel were sent. */
 static __noinline int kernel_tell(const struct bpfprof_gpu_graph_key *at, bool all)
 {
 	struct bpfprof_gpu_key key = { .start_ns = at->start_ns,
@@ -147,27 +148,27 @@ static __noinline int kernel_tell(const struct bpfprof_gpu_graph_key *at, bool a
 	return reused_tell(&key, all);
 }
 
-/* The name of a kernel, or what was counted of the one before, gets lost: the next look-up is to tell that. */
+/* The name of a kernel, or counts of the old one, got lost: the next look-up sends them again. */
 static __noinline int kernel_unreported(const struct bpfprof_gpu_graph_key *at)
 {
 	int err = kernel_tell(at, false);
 	__u64 *hash = bpf_map_lookup_elem(&gpu_kernels, at);
 
 	gpu_count(GPU_COUNT_NAMES_LOST);
-	if (hash) /* after that was told: who finds it tells more */
+	if (hash) /* after the record was sent: a later look-up sends more */
 		*hash = 0;
-	else if (!err) /* who has elements is to be known */
+	else if (!err) /* user space deletes only elements of processes that it knows */
 		kernel_add(at, 0);
 	return 0;
 }
 
 struct reuse {
 	struct bpfprof_gpu_graph_key kernel;
-	__u32 lost; /* some key could not be told: a number of them the verifier would count, too */
+	__u32 lost; /* 1: some key could not be sent (no number: the verifier would check each) */
 	__u32 pad;
 };
 
-/* Tells how often a key was counted, if it is the kernel's; of bpf_for_each_map_elem. */
+/* Sends the counts of a key if it belongs to the kernel; called by bpf_for_each_map_elem. */
 static long reuse_send(void *map, const struct bpfprof_gpu_key *key,
 		       const struct bpfprof_gpu_count *count, struct reuse *reuse)
 {
@@ -180,7 +181,7 @@ static long reuse_send(void *map, const struct bpfprof_gpu_key *key,
 	return 0;
 }
 
-/* A handle is another kernel's, which has been told: now what was counted of the one before. */
+/* The handle has another kernel, whose record was sent: now sends the counts of the old one. */
 static __noinline int kernel_reused(const struct bpfprof_gpu_graph_key *at)
 {
 	struct reuse reuse = { .kernel = *at };
@@ -191,7 +192,7 @@ static __noinline int kernel_reused(const struct bpfprof_gpu_graph_key *at)
 	return 0;
 }
 
-/* A handle is that of a kernel whose name has that hash. BPFPROF_NAME_*: what that says of it before. */
+/* A handle has a kernel whose name has this hash. Returns BPFPROF_NAME_*: its state before. */
 static __noinline __u32 kernel_named(const struct bpfprof_gpu_graph_key *at, __u64 hash)
 {
 	__u64 *before = bpf_map_lookup_elem(&gpu_kernels, at);
@@ -201,12 +202,12 @@ static __noinline __u32 kernel_named(const struct bpfprof_gpu_graph_key *at, __u
 			kernel_add(at, hash);
 		return hash ? BPFPROF_NAME_UNSEEN : 0;
 	}
-	/* Of several threads that look it up at once one has noticed. */
+	/* Only one of several threads with the same look-up sees the change. */
 	return __sync_lock_test_and_set(before, hash) == hash ? 0 : BPFPROF_NAME_REUSED;
 }
 
 /*
- * A kernel's handle lies at out now, looked up by the name at name, or by the other handle `name`. Not
+ * A kernel's handle lies at out, looked up by the name at name, or by the other handle `name`. Not
  * static: see gpu/waits.bpf.h.
  */
 __noinline int name_send(__u64 out, __u64 name, __u32 kind)

@@ -3,8 +3,8 @@
 #define BPFPROF_BPF_GPU_MAPS_BPF_H
 
 /*
- * Maps that the programs of hooked calls share, and what all of them do: they count, read memory of the
- * target, and send.
+ * Maps that the programs of hooked calls share, and their common functions: count, read memory of
+ * the target, send.
  */
 
 #include "hooked.bpf.h"
@@ -13,7 +13,7 @@
 	((__u32)(((cookie) & ~BPFPROF_GPU_OF_ONE_PROCESS) >> BPFPROF_GPU_FUNCTION_BITS))
 #define FUNCTION_OF(cookie) ((__u32)(cookie) & ((1U << BPFPROF_GPU_FUNCTION_BITS) - 1))
 
-/* Writer: user space. */
+/* See struct bpfprof_gpu_function. Writer: user space. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, BPFPROF_GPU_MAX_FUNCTIONS);
@@ -21,7 +21,7 @@ struct {
 	__type(value, struct bpfprof_gpu_function);
 } gpu_functions SEC(".maps");
 
-/* Writer: user space. */
+/* See struct bpfprof_gpu_file. Writer: user space. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, BPFPROF_GPU_MAX_FILES);
@@ -29,7 +29,7 @@ struct {
 	__type(value, struct bpfprof_gpu_file);
 } gpu_files SEC(".maps");
 
-/* All calls. Writer: BPF. */
+/* Counts of all calls. Writer: BPF. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
@@ -69,7 +69,10 @@ static __always_inline void gpu_count(__u32 counter)
 		__sync_fetch_and_add(value, 1);
 }
 
-/* Has gpu_stack send the stack of the call in the thread's entry; comes back only if there is no such program: never. */
+/*
+ * Has gpu_stack send the stack of the call in the thread's entry. It returns only without
+ * gpu_stack, which never happens.
+ */
 static __always_inline void stack_send(struct pt_regs *ctx)
 {
 	bpf_tail_call(ctx, &gpu_programs, 0);
@@ -102,7 +105,7 @@ static __noinline struct bpfprof_gpu_process *process_get(const struct bpfprof_g
 	return bpf_map_lookup_elem(&gpu_processes, key);
 }
 
-/* While probes of all processes take the place of those of single ones, both kinds are there. */
+/* While probes of all processes replace those of single ones, both exist. */
 static __always_inline bool probe_counts(__u64 cookie)
 {
 	__u32 nr = FILE_OF(cookie);

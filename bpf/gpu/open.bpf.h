@@ -3,8 +3,8 @@
 #define BPFPROF_BPF_GPU_OPEN_BPF_H
 
 /*
- * The calls that a thread is in, outermost first, from where each began until it returns, or is found
- * to have been left.
+ * The open calls of a thread, outermost first: from the begin of a call until it returns, or has
+ * ended without a return.
  */
 
 #include "gpu/arguments.bpf.h"
@@ -13,8 +13,8 @@
 #include "gpu/trace.bpf.h"
 
 /*
- * Forgets calls that can never return any more: they began deeper on the stack than where it ends
- * now (longjmp, an exception).
+ * Forgets calls that can never return: they began deeper on the stack than its present end
+ * (longjmp, an exception).
  */
 static __always_inline void open_prune(struct bpfprof_gpu_thread *t, __u64 sp)
 {
@@ -34,9 +34,9 @@ static __always_inline void open_prune(struct bpfprof_gpu_thread *t, __u64 sp)
 }
 
 /*
- * Was an open call left, though the stack is as deep as it was then? Until it returns its return
- * address is that of the kernel's trampoline, or if that failed what it was. Another call may have
- * written something else there since.
+ * Has an open call ended without a return, although the stack is as deep as then? An open call's
+ * return address is the kernel's trampoline, or the original one if the hook failed. Otherwise
+ * another call has overwritten it.
  */
 static __always_inline bool was_left(const struct bpfprof_gpu_open *open)
 {
@@ -48,7 +48,9 @@ static __always_inline bool was_left(const struct bpfprof_gpu_open *open)
 	       ret != trampoline && ret != open->ret;
 }
 
-/* Forgets one that was left, those inside it are inside what it was in now. */
+/*
+ * Forgets a call that ended without a return; calls inside it count as calls inside its outer call.
+ */
 static __always_inline void open_forget(struct bpfprof_gpu_thread *t, __u32 at)
 {
 	__u32 i;
@@ -62,7 +64,7 @@ static __always_inline void open_forget(struct bpfprof_gpu_thread *t, __u32 at)
 	gpu_count(GPU_COUNT_LEFT);
 }
 
-/* The open call of this layer that the thread is in, and 1; 0: in none. */
+/* Index + 1 of the open call of this layer; 0: there is none. */
 static __always_inline __u32 outer_find(struct bpfprof_gpu_thread *t, __u32 layer)
 {
 	struct bpfprof_gpu_function *f;
@@ -71,7 +73,7 @@ static __always_inline __u32 outer_find(struct bpfprof_gpu_thread *t, __u32 laye
 	for (i = 0; i < BPFPROF_GPU_MAX_OPEN; i++) {
 		if (i >= t->depth)
 			break;
-		/* What is followed for a trace alone must not change what is counted. */
+		/* Calls that are followed only for a trace must not change counts. */
 		if (cfg.gpu_trace && t->open[i].flags & BPFPROF_CALL_TRACE_ONLY)
 			continue;
 		nr = t->open[i].key.function;
@@ -82,7 +84,7 @@ static __always_inline __u32 outer_find(struct bpfprof_gpu_thread *t, __u32 laye
 	return 0;
 }
 
-/* Are there others, that were not left? Not static: see gpu/waits.bpf.h. */
+/* Are there other open calls that are still running? Not static: see gpu/waits.bpf.h. */
 __noinline int outer_check(struct bpfprof_gpu_thread *t, __u32 layer)
 {
 	__u32 i, at;
@@ -104,7 +106,7 @@ static __always_inline bool is_nested(struct bpfprof_gpu_thread *t, __u32 layer)
 	return t->depth && outer_find(t, layer) && outer_check(t, layer);
 }
 
-/* Remembers a call until it returns. False: there is no room. */
+/* Keeps a call until it returns. False: there is no room. */
 static __always_inline bool open_push(struct pt_regs *ctx, const struct bpfprof_gpu_function *f,
 				      struct bpfprof_gpu_thread *t,
 				      const struct bpfprof_gpu_call *call, __u32 file)
@@ -150,7 +152,7 @@ static __always_inline bool open_push(struct pt_regs *ctx, const struct bpfprof_
 	return true;
 }
 
-/* Calls that are over because one outside of them is. */
+/* Drops calls that have ended with an outer call. */
 static __always_inline void inner_drop(struct bpfprof_gpu_thread *t, __u32 first, __u64 now)
 {
 	__u32 i;
@@ -160,7 +162,7 @@ static __always_inline void inner_drop(struct bpfprof_gpu_thread *t, __u32 first
 			trace_drop(t, &t->open[i - 1], now);
 }
 
-/* The call that began where the stack ended at sp and returns now; those inside it are over, too. */
+/* Takes the call that began at sp and returns now; calls inside it have ended, too. */
 static __always_inline struct bpfprof_gpu_open *open_pop(struct bpfprof_gpu_thread *t, __u64 sp,
 							 __u64 now)
 {
@@ -184,7 +186,7 @@ static __always_inline struct bpfprof_gpu_open *open_pop(struct bpfprof_gpu_thre
 	return NULL;
 }
 
-/* The same; t->call says then what is known of it. NULL: it was not seen to begin. */
+/* As open_pop(), and puts the facts of the call into t->call. NULL: its begin was not seen. */
 static __always_inline struct bpfprof_gpu_open *call_end(struct bpfprof_gpu_thread *t, __u64 sp,
 							 __u64 now, __s32 result)
 {
@@ -194,7 +196,7 @@ static __always_inline struct bpfprof_gpu_open *call_end(struct bpfprof_gpu_thre
 	if (!open) {
 		if (t->over)
 			t->over--;
-		else if (!steps_get()) /* else it began outside of them */
+		else if (!steps_get()) /* the call began outside of the wanted steps */
 			gpu_count(GPU_COUNT_RETURN_UNKNOWN);
 		return NULL;
 	}

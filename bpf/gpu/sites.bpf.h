@@ -3,9 +3,8 @@
 #define BPFPROF_BPF_GPU_SITES_BPF_H
 
 /*
- * What programs tell of themselves in the midst of their functions (USDT): PyTorch's caching allocator
- * hands out memory for tensors, and takes it back; Python's garbage collector begins, and has done (gcmodule.c
- * up to 3.12, gc.c from 3.13 on).
+ * USDT probes inside functions: PyTorch's caching allocator gives memory to tensors and takes it
+ * back; Python's garbage collector begins and ends (gcmodule.c up to 3.12, gc.c from 3.13 on).
  */
 
 #include "gpu/counts.bpf.h"
@@ -13,7 +12,7 @@
 #include "gpu/steps.bpf.h"
 #include "gpu/threads.bpf.h"
 
-/* The element is the low part of a probe's cookie. Writer: user space. */
+/* Key: the low part of a probe's cookie. Writer: user space. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, BPFPROF_GPU_MAX_SITES);
@@ -26,7 +25,7 @@ static __noinline __u64 register_value(struct pt_regs *ctx, __u32 reg)
 	return regs_by_number(ctx, reg);
 }
 
-/* 0 where there is none. */
+/* 0 for GPU_VALUE_NONE. */
 static __always_inline __u64 site_value(struct pt_regs *ctx, const struct bpfprof_gpu_value *at)
 {
 	__u64 value;
@@ -42,7 +41,7 @@ static __always_inline __u64 site_value(struct pt_regs *ctx, const struct bpfpro
 	return at->bytes == 4 ? (__u32)value : value;
 }
 
-/* Is the stack wanted? One that allocates much is always of interest. */
+/* True: send the stack. A large allocation always sends one. */
 static __always_inline bool site_count(const struct bpfprof_gpu_function *f,
 				       struct bpfprof_gpu_thread *t, struct bpfprof_gpu_call *call)
 {
@@ -59,7 +58,9 @@ static __always_inline bool site_count(const struct bpfprof_gpu_function *f,
 	       token_take(t, call->begin_ns, alloc ? &t->alloc_tokens : &t->free_tokens);
 }
 
-/* One that makes calls or looks kernels up: others' collections are of no interest. */
+/*
+ * Has the process made calls or looked up kernels? Collections of other processes are not recorded.
+ */
 static __always_inline bool process_is_known(struct task_struct *task)
 {
 	struct bpfprof_gpu_process_key key = { .start_ns = task->group_leader->start_boottime,
@@ -68,7 +69,7 @@ static __always_inline bool process_is_known(struct task_struct *task)
 	return bpf_map_lookup_elem(&gpu_processes, &key);
 }
 
-/* A collection begins, which is followed as a call is until gc_end(). Is its stack wanted? */
+/* A collection begins; it is followed as a call until gc_end(). True: send its stack. */
 static __noinline bool gc_begin(struct pt_regs *ctx, const struct bpfprof_gpu_function *f,
 				struct bpfprof_gpu_thread *t, __u32 file)
 {
@@ -87,7 +88,7 @@ static __noinline bool gc_begin(struct pt_regs *ctx, const struct bpfprof_gpu_fu
 	return wanted;
 }
 
-/* It has done: the same function is in the same frame. Is its stack wanted now? */
+/* A collection ends, in the same frame of the same function. True: send its stack. */
 static __noinline bool gc_end(struct pt_regs *ctx, struct bpfprof_gpu_thread *t)
 {
 	__u64 now = bpf_ktime_get_ns();
@@ -100,7 +101,7 @@ static __noinline bool gc_end(struct pt_regs *ctx, struct bpfprof_gpu_thread *t)
 		return false;
 	function = open->key.function;
 	f = bpf_map_lookup_elem(&gpu_functions, &function);
-	if (!f || f->kind != GPU_KIND_GC) { /* it never returns from here */
+	if (!f || f->kind != GPU_KIND_GC) { /* a site has no return */
 		gpu_count(GPU_COUNT_LEFT);
 		if (cfg.gpu_trace)
 			trace_drop(t, open, now);

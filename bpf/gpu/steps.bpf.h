@@ -9,7 +9,7 @@
 
 #include "gpu/maps.bpf.h"
 
-/* Writer: user space. */
+/* The wanted steps. Writer: user space. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -17,7 +17,7 @@ struct {
 	__type(value, struct bpfprof_gpu_steps);
 } gpu_steps SEC(".maps");
 
-/* Writer: BPF. */
+/* Windows by process. Writer: BPF. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
@@ -26,7 +26,7 @@ struct {
 	__type(value, struct bpfprof_gpu_window);
 } gpu_windows SEC(".maps");
 
-/* Processes that are in a step that is wanted, and those whose windows are. Writer: user space. */
+/* Processes in a wanted step, and processes that send their windows. Writer: user space. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
@@ -50,7 +50,10 @@ static __always_inline bool is_stepping(const struct bpfprof_gpu_process_key *ke
 	return bits && *bits & bit;
 }
 
-/* To user space, if it wants to know of this process. number: 0, or which one it is. */
+/*
+ * Sends a begin or end of a window, if user space wants those of this process. number: of the
+ * window, or 0.
+ */
 static __noinline void window_tell(__u64 start_ns, __u32 pid, bool begins, __u32 number)
 {
 	struct bpfprof_gpu_process_key key = { .start_ns = start_ns, .pid = pid };
@@ -64,7 +67,7 @@ static __noinline void window_tell(__u64 start_ns, __u32 pid, bool begins, __u32
 		count_add(BPFPROF_COUNT_WINDOWS_LOST, 1);
 		return;
 	}
-	/* After its place in the ring, as for titles: what happens later stands behind it. */
+	/* Its time is taken after its place in the ring, so later events lie behind it. */
 	record_fill(&e->rec, BPFPROF_KIND_WINDOW, sizeof(*e));
 	task_id_fill(&e->task, bpf_get_current_task_btf());
 	e->begins = begins;
@@ -72,7 +75,10 @@ static __noinline void window_tell(__u64 start_ns, __u32 pid, bool begins, __u32
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 }
 
-/* A window begins or ends. One that is in another is part of that. Its number, 0 without room. */
+/*
+ * A window begins or ends; a nested one is part of the outer one. Returns its number, 0 without
+ * room.
+ */
 static __noinline __u32 window_note(__u64 start_ns, __u32 pid, bool begins)
 {
 	struct bpfprof_gpu_process_key key = { .start_ns = start_ns, .pid = pid };

@@ -3,25 +3,28 @@
 #define BPFPROF_BPF_GPU_STREAMS_BPF_H
 
 /*
- * Streams of a process, and what of their work is done. Times stand for work: what was put on a stream until
- * done_ns is done. From this comes when collectives are complete, which is told to user space proof by
- * proof, and since when the device of a process has nothing to do.
+ * Streams of a process and the progress of their work. Times stand for work: everything put on a
+ * stream until done_ns is done. From this follow the completion of collectives, which is sent to
+ * user space proof by proof, and the idle times of the device.
  *
- * Who launches writes work_ns, who waits done_ns; threads that do so at once may lose the older of
- * two times, which a later proof makes good. gpu/waits.bpf.h finds the proofs.
+ * Launching threads write work_ns, waiting ones done_ns. Threads that write at the same time may
+ * lose the older of two times; a later proof corrects that. gpu/waits.bpf.h finds the proofs.
  *
- * A stream may wait for an event that another one records. Proof that it went on is proof of the other
- * one's work, too, and of what that has waited for.
+ * A stream may wait for an event of another one. Proof that it went on proves the other one's work,
+ * too, and the work that the other one has waited for.
  */
 
 #include "gpu/kernels.bpf.h"
 
-#define WAITS_NONE 0xffffffffU /* of a thread: there was no room */
+#define WAITS_NONE 0xffffffffU /* of a thread: no room */
 #define STREAM_PROBES 8
-#define STREAM_LEGACY 1 /* CU_STREAM_LEGACY: the same as 0 */
+#define STREAM_LEGACY 1 /* CU_STREAM_LEGACY, equal to stream 0 */
 #define STREAM_PER_THREAD 2
 
-/* Whoever has an element is to be known, or nobody would take it back: not all who have make calls that count. */
+/*
+ * Sends the owner of an element, so that user space can free it; not every owner makes counted
+ * calls.
+ */
 static __noinline int waits_tell(const struct bpfprof_gpu_thread *t)
 {
 	struct bpfprof_gpu_key key = { .start_ns = t->start_ns, .pid = t->pid };
@@ -58,7 +61,9 @@ __noinline int waits_seek(struct bpfprof_gpu_thread *t, bool take)
 	return taken ? waits_tell(t) : 0;
 }
 
-/* Of the thread's process; NULL: it has put nothing on a stream, or there was no room for it. */
+/*
+ * The element of the thread's process; NULL: it has put no work on a stream, or there was no room.
+ */
 static __always_inline struct bpfprof_gpu_waits *waits_of(struct bpfprof_gpu_thread *t)
 {
 	struct bpfprof_gpu_waits *p;
@@ -71,7 +76,7 @@ static __always_inline struct bpfprof_gpu_waits *waits_of(struct bpfprof_gpu_thr
 	return p && p->start_ns == t->start_ns ? p : NULL;
 }
 
-/* The same of a thread that puts something on a stream. */
+/* As waits_of(), for a thread that puts work on a stream; takes an element if needed. */
 static __always_inline struct bpfprof_gpu_waits *waits_take(struct bpfprof_gpu_thread *t)
 {
 	if (!t->waits && waits_seek(t, false) && waits_seek(t, true)) {
@@ -110,7 +115,7 @@ static __always_inline struct bpfprof_gpu_stream *stream_find(struct bpfprof_gpu
 	return NULL;
 }
 
-/* In the place of one that has nothing to do; NULL: all have. */
+/* Adds a stream in the place of an idle one; NULL: all have work. */
 static __noinline struct bpfprof_gpu_stream *stream_add(struct bpfprof_gpu_waits *p, __u64 stream,
 							__u64 now)
 {
@@ -134,7 +139,7 @@ static __noinline struct bpfprof_gpu_stream *stream_add(struct bpfprof_gpu_waits
 	return NULL;
 }
 
-/* Something is put on a stream. */
+/* Work is put on a stream. */
 static __always_inline struct bpfprof_gpu_stream *stream_use(struct bpfprof_gpu_waits *p,
 							     __u64 stream, __u64 now)
 {
@@ -147,7 +152,7 @@ static __always_inline struct bpfprof_gpu_stream *stream_use(struct bpfprof_gpu_
 	return s;
 }
 
-/* The device has work again. How long it had none, without what was copied to it meanwhile. */
+/* The device gets work: ends the gap. Returns its length without copies to the device in it. */
 static __always_inline __u64 gap_end(struct bpfprof_gpu_waits *p, __u64 now, __u64 *ret_idle_ns)
 {
 	__u64 idle_ns = __sync_lock_test_and_set(&p->idle_ns, 0);
@@ -156,7 +161,7 @@ static __always_inline __u64 gap_end(struct bpfprof_gpu_waits *p, __u64 now, __u
 	if (!idle_ns || idle_ns >= now)
 		return 0;
 	gap_ns = now - idle_ns;
-	if (copy_ns > gap_ns) /* of several threads at once */
+	if (copy_ns > gap_ns) /* copies of several threads overlap */
 		copy_ns = gap_ns;
 	gap_ns -= copy_ns;
 	__sync_fetch_and_add(&p->gaps, 1);
@@ -169,7 +174,7 @@ static __always_inline __u64 gap_end(struct bpfprof_gpu_waits *p, __u64 now, __u
 	return gap_ns;
 }
 
-/* From now on the device of the process has nothing to do, or nothing of what was asked for. */
+/* The device of the process becomes idle, or its wanted work has ended. */
 static __always_inline void span_end(struct bpfprof_gpu_waits *p, __u64 now)
 {
 	__u64 span_ns = __sync_lock_test_and_set(&p->span_ns, 0);
@@ -209,8 +214,8 @@ static __noinline int wait_send(struct bpfprof_gpu_thread *t, __u64 kind_and_fla
 }
 
 /*
- * Has the device of the process nothing to do from now on? Who asks whether something is done may only
- * look after others.
+ * Begins a gap if the device of the process becomes idle. A thread that only queries the progress
+ * may not be the one that launches next.
  */
 static __noinline int idle_begin(struct bpfprof_gpu_thread *t, struct bpfprof_gpu_waits *p)
 {
@@ -230,14 +235,15 @@ static __noinline int idle_begin(struct bpfprof_gpu_thread *t, struct bpfprof_gp
 	p->idle_copy_ns = 0;
 	p->idle_tid = waited || !p->launch_tid ? (__u32)bpf_get_current_pid_tgid() : p->launch_tid;
 	p->idle_ns = now;
-	if (p->work_ns >= now) /* another thread's launch, which may not have seen it */
+	/* A launch of another thread, which may not have seen the idle time. */
+	if (p->work_ns >= now)
 		p->idle_ns = 0;
 	else
 		span_end(p, now);
 	return 0;
 }
 
-/* What was put on a stream until a time is done; running_ns: until then it was not. Is that new? */
+/* Work put on a stream until until_ns is done; at running_ns it was not. True: that is new. */
 static __always_inline bool stream_prove(struct bpfprof_gpu_thread *t, struct bpfprof_gpu_stream *s,
 					 __u64 until_ns, __u64 running_ns)
 {
@@ -252,18 +258,18 @@ static __always_inline bool stream_prove(struct bpfprof_gpu_thread *t, struct bp
 	return true;
 }
 
-#define FOLLOW_STEPS                                                                               \
-	(BPFPROF_GPU_MAX_STREAMS * BPFPROF_GPU_MAX_AFTER) /* a round over all of them */
-#define FOLLOW_ROUNDS 4 /* streams that wait for one that waits for one ... */
+/* One round over all of them. */
+#define FOLLOW_STEPS (BPFPROF_GPU_MAX_STREAMS * BPFPROF_GPU_MAX_AFTER)
+#define FOLLOW_ROUNDS 4 /* a stream may wait for one that waits for another one, and so on */
 
 struct follow {
 	struct bpfprof_gpu_thread *t;
 	struct bpfprof_gpu_waits *p;
-	__u64 changed; /* in this round: something is done that was not known to be */
-	__u64 left; /* something still waits */
+	__u64 changed; /* in this round, new work is known to be done */
+	__u64 left; /* some stream still waits */
 };
 
-/* One wait of a stream for another one: what follows from what of the two is known. */
+/* One wait of a stream for another one: derives the progress of each from the other's. */
 static __always_inline void follow(struct follow *f, struct bpfprof_gpu_stream *s,
 				   volatile struct bpfprof_gpu_after *after)
 {
@@ -276,12 +282,15 @@ static __always_inline void follow(struct follow *f, struct bpfprof_gpu_stream *
 	if (after->wait_ns != wait_ns) /* another thread is writing it */
 		return;
 	if (s->done_ns >= wait_ns) {
-		/* It went on: what it has waited for is done. */
+		/* The stream went on, so its wait has ended. */
 		after->wait_ns = 0;
 		if (stream_prove(f->t, on, until_ns, 0))
 			f->changed = 1;
 	} else if (s->done_ns >= before_ns && (!on || on->done_ns >= until_ns)) {
-		/* All before the wait is done, and what it waits for: so is the wait itself. */
+		/*
+		 * All work before the wait is done, and the event is reached: so the wait has
+		 * ended.
+		 */
 		after->wait_ns = 0;
 		s->done_ns = wait_ns;
 		f->changed = 1;
@@ -308,7 +317,10 @@ static long follow_one(__u32 i, struct follow *f)
 	return 0;
 }
 
-/* Something is done: what follows from that, where streams wait for each other. Not static: see gpu/waits.bpf.h. */
+/*
+ * Some work is done: derives the progress of streams that wait for each other. Not static: see
+ * gpu/waits.bpf.h.
+ */
 __noinline int waits_follow(struct bpfprof_gpu_thread *t, struct bpfprof_gpu_waits *p)
 {
 	struct follow f = { .t = t, .p = p };
@@ -319,7 +331,7 @@ __noinline int waits_follow(struct bpfprof_gpu_thread *t, struct bpfprof_gpu_wai
 	return 0;
 }
 
-/* The same as stream_prove(), with all that follows. */
+/* As stream_prove(), with all consequences. */
 __noinline int stream_done(struct bpfprof_gpu_thread *t, __u64 stream, __u64 until_ns,
 			   __u64 running_ns)
 {
@@ -332,7 +344,7 @@ __noinline int stream_done(struct bpfprof_gpu_thread *t, __u64 stream, __u64 unt
 	return idle_begin(t, p);
 }
 
-/* A context is one of a device, and which streams are of another one is not known. */
+/* A context belongs to one device, and the device of a stream is not known. */
 __noinline int all_done(struct bpfprof_gpu_thread *t, __u64 until_ns, __u64 running_ns)
 {
 	struct bpfprof_gpu_waits *p = t ? waits_of(t) : NULL;

@@ -3,13 +3,13 @@
 #define BPFPROF_BPF_GPU_THREADS_BPF_H
 
 /*
- * What is kept of a thread that makes hooked calls, and its tokens: of a call like those before a stack is
- * sent while it has any.
+ * Threads with hooked calls, and their tokens: a call with a known key sends a stack while its
+ * thread has tokens.
  */
 
 #include "gpu/maps.bpf.h"
 
-/* What a thread begins with; too large for a program's stack. Nobody writes it. */
+/* The initial value of a thread, too large for a program's stack. Never written. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -17,7 +17,7 @@ struct {
 	__type(value, struct bpfprof_gpu_thread);
 } gpu_new_thread SEC(".maps");
 
-/* Of the current thread, made as needed; NULL if there is no room. */
+/* The current thread, added if needed; NULL if there is no room. */
 static __always_inline struct bpfprof_gpu_thread *thread_get(struct task_struct *task)
 {
 	__u32 tid = task->pid, zero = 0;
@@ -57,7 +57,7 @@ static __always_inline __u32 token_add(__u32 tokens, __u64 more)
 	return tokens + more < cfg.call_tokens ? tokens + more : cfg.call_tokens;
 }
 
-/* Of tokens, which are some of t's. */
+/* tokens: one of the token counts of t. */
 static __always_inline bool token_take(struct bpfprof_gpu_thread *t, __u64 now, __u32 *tokens)
 {
 	__u64 passed = (now - t->refill_ns) / cfg.call_token_ns;

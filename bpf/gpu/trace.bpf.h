@@ -3,14 +3,13 @@
 #define BPFPROF_BPF_GPU_TRACE_BPF_H
 
 /*
- * Each call by itself, with when it began and ended: for a trace.  All of it is
- * under cfg.gpu_trace, which is constant once loaded: without it the verifier leaves nothing of it
- * in the programs.
+ * Sends each call with its begin and end, for a trace. All code depends on cfg.gpu_trace, a
+ * constant at load: without a trace the verifier removes it.
  */
 
 #include "gpu/arguments.bpf.h"
 
-/* A call of the thread that is over. The kinds of results: see open_push() and gpu_return(). */
+/* Sends a call that has ended. Results by kind: see open_push() and gpu_return(). */
 static __noinline int trace_send(struct bpfprof_gpu_thread *t, const struct bpfprof_gpu_open *open,
 				 __u64 end_ns, __s32 result, __u32 flags)
 {
@@ -43,18 +42,18 @@ static __noinline int trace_send(struct bpfprof_gpu_thread *t, const struct bpfp
 	return 0;
 }
 
-/* The call that open_push() has just put there is to be told when it is over. */
+/* Marks the call just added by open_push(): its end will be sent. */
 static __always_inline void trace_begin(struct pt_regs *ctx, const struct bpfprof_gpu_function *f,
 					struct bpfprof_gpu_thread *t, __u32 flags)
 {
 	struct bpfprof_gpu_open *open = &t->open[(t->depth - 1) & (BPFPROF_GPU_MAX_OPEN - 1)];
 
 	open->flags |= BPFPROF_CALL_TRACED | flags;
-	if (!f->out && f->kind != GPU_KIND_GRAPH) /* what is freed or waited for */
+	if (!f->out && f->kind != GPU_KIND_GRAPH) /* the freed or awaited object */
 		open->out = argument(ctx, f->handle);
 }
 
-/* call: what gpu_return() knows of it by now. */
+/* call: the facts that gpu_return() has so far. */
 static __always_inline void trace_end(const struct bpfprof_gpu_function *f,
 				      struct bpfprof_gpu_thread *t, struct bpfprof_gpu_open *open,
 				      const struct bpfprof_gpu_call *call)
@@ -69,7 +68,7 @@ static __always_inline void trace_end(const struct bpfprof_gpu_function *f,
 	trace_send(t, open, call->begin_ns + call->ns, call->result, 0);
 }
 
-/* Of a call that can return no more. */
+/* Sends a call that can never return. */
 static __always_inline void trace_drop(struct bpfprof_gpu_thread *t,
 				       const struct bpfprof_gpu_open *open, __u64 now)
 {

@@ -3,14 +3,14 @@
 #define BPFPROF_BPF_GPU_WAITS_BPF_H
 
 /*
- * When what a process handed to the device is done: it says so itself, by waiting or asking for a
- * stream, or for an event that it recorded behind its work.
+ * The completion of work on the device. The process itself reveals it: it waits for a stream,
+ * queries it, or does so with an event that it recorded behind its work.
  *
- * With steps, calls outside of them are followed all the same, or what they leave on a stream would
- * pass for nothing to do; but no collective of theirs is told, and no gap that they end.
+ * Calls outside of the wanted steps are followed, too, because the device would seem idle
+ * otherwise; but their collectives, and gaps that they end, are not sent.
  *
- * Some functions here and in gpu/streams.bpf.h are not static, or the verifier would go through them for
- * each caller.
+ * Some functions here and in gpu/streams.bpf.h are not static, so that the verifier checks them
+ * once and not for each caller.
  */
 
 #include "gpu/arguments.bpf.h"
@@ -20,10 +20,10 @@
 
 #define EVENT_RECORD_EXTERNAL 1 /* CU_EVENT_RECORD_EXTERNAL */
 #define RESULT_NOT_READY 600 /* CUDA_ERROR_NOT_READY */
-#define RESULT_IN_PROGRESS 7 /* ncclInProgress: of communicators that do not block */
-#define WAITED_NS 100000 /* a synchronization that took longer returned when the work was done */
+#define RESULT_IN_PROGRESS 7 /* ncclInProgress, from non-blocking communicators */
+#define WAITED_NS 100000 /* a longer synchronization has returned when the work was done */
 
-/* Writer: BPF; user space deletes those of processes that are gone. */
+/* Events by handle. Writer: BPF; user space deletes those of processes that have ended. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 32768);
@@ -33,8 +33,8 @@ struct {
 } gpu_events SEC(".maps");
 
 /*
- * Is the thread's launch written down only? Then without its grid and block: a server captures all that
- * it launches once for each of many batch sizes, and would leave no keys for what runs.
+ * Is the thread's launch captured and not run? Then its key has no grid and block: a server
+ * captures its launches once for each of many batch sizes, which would use up all keys.
  */
 static __always_inline bool capture_launch(struct bpfprof_gpu_thread *t,
 					   struct bpfprof_gpu_waits *p, __u64 stream)
@@ -48,7 +48,7 @@ static __always_inline bool capture_launch(struct bpfprof_gpu_thread *t,
 	return true;
 }
 
-/* The same of what else a stream may be given; of a collective its kernel is the node. */
+/* As capture_launch(), for other work of a stream; the node of a collective is its kernel. */
 __noinline int capture_enqueued(struct bpfprof_gpu_thread *t, const struct bpfprof_gpu_function *f)
 {
 	struct bpfprof_gpu_capture *c;
@@ -61,7 +61,7 @@ __noinline int capture_enqueued(struct bpfprof_gpu_thread *t, const struct bpfpr
 	return 0;
 }
 
-/* A kernel or a graph is launched. How long the device had nothing to do before. */
+/* A kernel or a graph is launched. Returns how long the device was idle before. */
 __noinline __u64 waits_launch(struct bpfprof_gpu_thread *t, const struct bpfprof_gpu_function *f)
 {
 	struct bpfprof_gpu_waits *p = t && f ? waits_take(t) : NULL;
@@ -74,7 +74,7 @@ __noinline __u64 waits_launch(struct bpfprof_gpu_thread *t, const struct bpfprof
 	if (capture_launch(t, p, stream))
 		return 0;
 	s = stream_use(p, stream, t->call.begin_ns);
-	if (t->call.flags & BPFPROF_CALL_OUTSIDE) { /* nobody device_idle in what was asked for */
+	if (t->call.flags & BPFPROF_CALL_OUTSIDE) { /* the wanted work had no gap */
 		p->idle_ns = 0;
 		if (p->span_ns)
 			span_end(p, t->call.begin_ns);
@@ -82,7 +82,7 @@ __noinline __u64 waits_launch(struct bpfprof_gpu_thread *t, const struct bpfprof
 	}
 	if (!p->span_ns)
 		p->span_ns = t->call.begin_ns;
-	if (s && t->grouped) /* the end of the group, which puts them on their streams */
+	if (s && t->grouped) /* the end of the group puts the collectives on their streams */
 		s->collective_ns = t->call.begin_ns;
 	return p->idle_ns ? gap_end(p, t->call.begin_ns, &t->call.idle_ns) : 0;
 }
@@ -109,7 +109,7 @@ __noinline int event_forget(struct bpfprof_gpu_thread *t, __u64 event)
 	return 0;
 }
 
-/* Only behind work that is not known to be done an event will tell something. */
+/* An event is useful only behind work that may be unfinished. */
 __noinline int event_record(struct bpfprof_gpu_thread *t, __u64 event, __u64 stream, bool external)
 {
 	struct bpfprof_gpu_waits *p = t ? waits_of(t) : NULL;
@@ -143,7 +143,10 @@ __noinline int event_record(struct bpfprof_gpu_thread *t, __u64 event, __u64 str
 	return 0;
 }
 
-/* An event was asked for or waited for, from begin_ns on: it is reached, or not yet. */
+/*
+ * A query of an event, or a wait for it, that began at begin_ns shows that it is reached, or not
+ * yet.
+ */
 __noinline int event_told(struct bpfprof_gpu_thread *t, __u64 event, __u64 begin_ns, bool reached,
 			  __u64 running_ns)
 {
@@ -164,7 +167,10 @@ __noinline int event_told(struct bpfprof_gpu_thread *t, __u64 event, __u64 begin
 	return event_forget(t, event);
 }
 
-/* A place for one more; of what there is no room for a later wait for the same stream may tell. */
+/*
+ * Room for one more wait. Without room the wait is dropped; a later wait for the same stream may
+ * replace it.
+ */
 static __always_inline struct bpfprof_gpu_after *after_take(struct bpfprof_gpu_stream *s,
 							    __u64 stream)
 {
@@ -176,13 +182,13 @@ static __always_inline struct bpfprof_gpu_after *after_take(struct bpfprof_gpu_s
 		if (!after->wait_ns || after->wait_ns <= s->done_ns)
 			return after;
 	}
-	/* The last one: those before it are reached earlier. */
+	/* The last one: the waits before it end earlier. */
 	if (after->stream != stream)
 		gpu_count(GPU_COUNT_AFTER_FULL);
 	return after;
 }
 
-/* A stream was told, by a call from begin_ns on, to wait for an event. */
+/* A call from begin_ns on has made a stream wait for an event. */
 __noinline int stream_waits(struct bpfprof_gpu_thread *t, __u64 stream, __u64 event, __u64 begin_ns)
 {
 	struct bpfprof_gpu_waits *p = t ? waits_of(t) : NULL;
@@ -196,7 +202,7 @@ __noinline int stream_waits(struct bpfprof_gpu_thread *t, __u64 stream, __u64 ev
 		return 0;
 	event_key(&key, t, event);
 	e = bpf_map_lookup_elem(&gpu_events, &key);
-	/* Which of two records it waits for is not known if one was made meanwhile. */
+	/* If the event was recorded again during the call, the wait may be for either record. */
 	if (!e || e->stream == stream || e->ts_ns > begin_ns)
 		return 0;
 	if (!e->ts_ns)
@@ -227,7 +233,7 @@ __noinline int stream_told(struct bpfprof_gpu_thread *t, __u64 stream, __u64 beg
 	struct bpfprof_gpu_waits *p = t ? waits_of(t) : NULL;
 	struct bpfprof_gpu_stream *s = p ? stream_find(p, stream) : NULL;
 
-	if (p && p->capturing) /* one that is captured does not tell */
+	if (p && p->capturing) /* a captured stream proves nothing */
 		capture_drop(t, p, stream);
 	if (!s)
 		return 0;
@@ -248,12 +254,12 @@ __noinline int stream_end(struct bpfprof_gpu_thread *t, __u64 stream)
 		return 0;
 	if (s->collective_ns > s->done_ns)
 		wait_send(t, GPU_WAIT_STREAM_END, stream, 0, 0);
-	/* What is on it runs to its end, but of that nothing can be known any more. */
+	/* The work on it goes on to its end, but no proof of that can come any more. */
 	s->work_ns = 0;
 	return 0;
 }
 
-/* What is hooked for this alone, when it begins. */
+/* The begin of a function that is hooked only for this file. */
 static __always_inline void waits_enter(struct pt_regs *ctx, const struct bpfprof_gpu_function *f,
 					struct bpfprof_gpu_thread *t)
 {
@@ -262,7 +268,10 @@ static __always_inline void waits_enter(struct pt_regs *ctx, const struct bpfpro
 
 	switch (f->kind) {
 	case GPU_KIND_EVENT_RECORD:
-		/* Of a captured stream it is recorded when the graph runs: who waits does not join. */
+		/*
+		 * An external record of a captured stream is made when the graph runs: a stream
+		 * that waits for it does not join the capture.
+		 */
 		external = f->extra && argument(ctx, f->extra) & EVENT_RECORD_EXTERNAL;
 		event_record(t, argument(ctx, f->handle), stream_key(f, argument(ctx, f->stream)),
 			     external);
@@ -279,11 +288,11 @@ static __always_inline void waits_enter(struct pt_regs *ctx, const struct bpfpro
 			graph_end(t, p, stream_key(f, argument(ctx, f->stream)));
 		break;
 	case GPU_KIND_CAPTURE_BEGIN:
-		if (f->handle) /* to a graph that is there */
+		if (f->handle) /* captures into an existing graph */
 			graph_forget(t, waits_of(t), argument(ctx, f->handle));
 		break;
 	case GPU_KIND_GRAPH_COPY:
-		if (!f->out) /* until it returns, which may not be seen */
+		if (!f->out) /* until the return, which may not be seen */
 			graph_take(t, waits_of(t), argument(ctx, f->extra));
 		break;
 	case GPU_KIND_GRAPH_END:
@@ -292,7 +301,7 @@ static __always_inline void waits_enter(struct pt_regs *ctx, const struct bpfpro
 	case GPU_KIND_GRAPH_CHANGE:
 		p = waits_of(t);
 		graph_forget(t, p, argument(ctx, f->handle));
-		capture_blur(p); /* it may be one that is being captured */
+		capture_blur(p); /* the graph may be a captured one */
 		break;
 	case GPU_KIND_GROUP_START:
 		t->groups++;
@@ -300,19 +309,19 @@ static __always_inline void waits_enter(struct pt_regs *ctx, const struct bpfpro
 	}
 }
 
-/* The return of what is hooked for this alone will not be seen. */
+/* The return of a function that is hooked only for this file will not be seen. */
 static __always_inline void waits_blur(const struct bpfprof_gpu_function *f,
 				       struct bpfprof_gpu_thread *t)
 {
 	struct bpfprof_gpu_capture c = { .number = t->call.key.dims[0] };
 
-	if (f->kind == GPU_KIND_STREAM_WAIT) /* it may have joined */
+	if (f->kind == GPU_KIND_STREAM_WAIT) /* the stream may have joined a capture */
 		capture_blur(waits_of(t));
 	else if (f->kind == GPU_KIND_CAPTURE_END && c.number)
 		graph_send(t, GPU_GRAPH_DROPPED, &c, 0);
 }
 
-/* A process that uses several devices has contexts of which we know nothing. */
+/* A process with several devices has contexts that are not known here. */
 static __always_inline void device_note(struct bpfprof_gpu_waits *p,
 					const struct bpfprof_gpu_key *key)
 {
@@ -374,7 +383,7 @@ static __always_inline void waits_copied(struct bpfprof_gpu_thread *t, __u64 now
 	__sync_fetch_and_add(&p->idle_copy_ns, ns < now - idle_ns ? ns : now - idle_ns);
 }
 
-/* A call that may tell something has returned. */
+/* A call has returned that may prove progress. */
 static __always_inline void waits_return(struct bpfprof_gpu_thread *t,
 					 const struct bpfprof_gpu_function *f,
 					 const struct bpfprof_gpu_open *open, __u64 now)
@@ -414,7 +423,7 @@ static __always_inline void waits_return(struct bpfprof_gpu_thread *t,
 		stream = stream_key(f, open->key.stream);
 		if (!p || call->result)
 			break;
-		/* What began before, if the end of it was not seen, is over. */
+		/* A capture of this stream whose end was not seen has ended. */
 		capture_drop(t, p, stream);
 		capture_begin(p, stream, stream, f->handle ? 0 : capture_number(p));
 		break;

@@ -3,8 +3,8 @@
 #define BPFPROF_BPF_GPU_WINDOWS_BPF_H
 
 /*
- * Where samples alone are taken, and only in some steps of a job: when a program begins a window of the
- * profiler, and when it ends it. User space says whose windows matter, in the map gpu_stepping.
+ * Windows of the profiler, for recordings that only take samples in some steps of a job: sends
+ * their begins and ends. The map gpu_stepping has the processes whose windows matter.
  */
 
 #include "gpu/steps.bpf.h"

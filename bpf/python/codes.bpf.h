@@ -3,11 +3,11 @@
 #define BPFPROF_BPF_PYTHON_CODES_BPF_H
 
 /*
- * Which code object it is, and what it is called: sent the first time that it is seen.
+ * Identifies code objects, and sends names and lines of each when a sample first finds it.
  *
- * A code object is known by a fingerprint of what it points to and says of itself, proved
- * again in every sample: its memory may hold another one since. The fingerprint is a
- * keyed hash, so that no process can make its code pass for another's.
+ * A fingerprint of its pointers and fields identifies a code object. Every sample computes it
+ * again, because its memory may hold another object by then. The fingerprint is a keyed hash, so
+ * that no process can make its code pass for another's.
  */
 #include "code_id.h"
 #include "python/tstates.bpf.h"
@@ -18,7 +18,7 @@
 #define LINES_PASSES 4
 #define FRAME_HIDDEN 1
 
-/* Key: number; value: written once by user space before a process refers to it. */
+/* Key: number; value: user space writes it once, before a process refers to it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 64);
@@ -26,7 +26,7 @@ struct {
 	__type(value, struct bpfprof_python_layout);
 } layouts __weak SEC(".maps");
 
-/* Processes that run CPython; 0 is none. Writer: user space. */
+/* Runtimes of processes; element 0 stays empty. Writer: user space. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 8192);
@@ -35,8 +35,8 @@ struct {
 } pythons __weak SEC(".maps");
 
 /*
- * Code objects that were sent. Writer: BPF; user space deletes those of processes that ended.
- * Allocated beforehand: in an interrupt memory is not always to be had.
+ * Code objects that were sent. Writer: BPF; user space deletes those of processes that have ended.
+ * Allocated beforehand, because an interrupt cannot always allocate memory.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -45,7 +45,7 @@ struct {
 	__type(value, struct bpfprof_code_known);
 } codes __weak SEC(".maps");
 
-/* The part of it that matters, to its place in py->code. */
+/* Reads the part of the code object that has the fields to its place in py->code. */
 static __always_inline int code_read(struct python_scratch *py, __u64 va)
 {
 	__u32 start = py->layout.code_start & 0xf8;
@@ -69,7 +69,7 @@ static __always_inline void pending_add(struct unwind_reader *r, __u64 va, __u64
 	py->nr_pending = at + 1;
 }
 
-/* May this process have another element of codes? User space gives it new ones. */
+/* May this process add an element to codes? User space resets the count. */
 static __always_inline bool code_quota(struct python_scratch *py)
 {
 	__u32 slot = py->slot;
@@ -78,11 +78,11 @@ static __always_inline bool code_quota(struct python_scratch *py)
 	return p && __sync_fetch_and_add(&p->nr_codes, 1) < BPFPROF_PYTHON_MAX_CODES;
 }
 
-/* Id of the code object at va that is not in this CPU's cache. */
+/* Id of the code object at va, which is not in this CPU's cache. */
 static __noinline __u64 code_id_slow(struct unwind_reader *r, __u64 va, __u64 fingerprint)
 {
 	struct python_scratch *py = &r->py;
-	struct bpfprof_code_known *fresh = &py->fresh, *known; /* not on the stack: it is full */
+	struct bpfprof_code_known *fresh = &py->fresh, *known; /* not on the stack, which is full */
 	struct cached_code *slot = &py->codes[fingerprint & (CODE_SLOTS - 1)];
 	__u32 state;
 	__u64 id;
@@ -92,7 +92,9 @@ static __noinline __u64 code_id_slow(struct unwind_reader *r, __u64 va, __u64 fi
 	py->key.pad = 0;
 	known = bpf_map_lookup_elem(&codes, &py->key);
 	if (known) {
-		/* An element that is deleted is another key's at once: the fingerprint comes last. */
+		/*
+		 * Another key may take a deleted element at once, so the fingerprint is read last.
+		 */
 		id = *(volatile __u64 *)&known->id;
 		state = *(volatile __u32 *)&known->state;
 		if (*(volatile __u64 *)&known->fingerprint == fingerprint) {
@@ -122,7 +124,7 @@ static __noinline __u64 code_id_slow(struct unwind_reader *r, __u64 va, __u64 fi
 	return id;
 }
 
-/* Frame of (code object at va, lasti); 0 if it cannot be read, or FRAME_HIDDEN. */
+/* Frame of the code object at va and lasti; 0 if it cannot be read, or FRAME_HIDDEN. */
 static __always_inline __u64 python_frame_make(struct unwind_reader *r, __u64 va, __u32 lasti)
 {
 	struct python_scratch *py = &r->py;
@@ -142,7 +144,7 @@ static __always_inline __u64 python_frame_make(struct unwind_reader *r, __u64 va
 	       (lasti & BPFPROF_LASTI_MASK);
 }
 
-/* Sends what py->piece was filled with: 0, or -1 if there is no room or no budget now. */
+/* Sends py->piece: 0, or -1 if there is no room or no budget now. */
 static __always_inline int piece_send(struct unwind_reader *r, __u64 id, __u64 va, __u64 data,
 				      __u32 len)
 {
@@ -154,7 +156,7 @@ static __always_inline int piece_send(struct unwind_reader *r, __u64 id, __u64 v
 		return -1;
 	if (len > BPFPROF_PYTHON_PIECE_BYTES)
 		return -1;
-	barrier_var(bytes); /* or the compiler drops the mask, seeing that it changes nothing */
+	barrier_var(bytes); /* or the compiler drops the mask as without effect */
 	bytes &= 16383;
 	if (bytes && bpf_probe_read_user(p->data, bytes, (void *)data))
 		return -1;
@@ -172,7 +174,7 @@ static __always_inline int piece_send(struct unwind_reader *r, __u64 id, __u64 v
 	return bpf_ringbuf_output(&ring, p, size, BPF_RB_NO_WAKEUP) ? -1 : 0;
 }
 
-/* A str object. One that is not kept in the usual way goes out without characters. */
+/* Sends a str object; without characters if it has an unusual form. */
 static __noinline int string_send(struct unwind_reader *r, __u64 id, __u64 va, __u64 string,
 				  __u32 part)
 {
@@ -202,7 +204,7 @@ static __noinline int string_send(struct unwind_reader *r, __u64 id, __u64 va, _
 	return piece_send(r, id, va, data, len);
 }
 
-/* Names of pending[i]. */
+/* Sends the names of pending[i]. */
 static long names_send(__u32 i, struct reader_ctx *ctx)
 {
 	struct unwind_reader *r = ctx->r;
@@ -229,7 +231,7 @@ static long names_send(__u32 i, struct reader_ctx *ctx)
 	return 0;
 }
 
-/* The next piece of the line table of pending[i]. */
+/* Sends the next piece of the line table of pending[i]. */
 static long lines_send(__u32 i, struct reader_ctx *ctx)
 {
 	struct unwind_reader *r = ctx->r;

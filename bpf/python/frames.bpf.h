@@ -3,21 +3,21 @@
 #define BPFPROF_BPF_PYTHON_FRAMES_BPF_H
 
 /*
- * The Python part of a sample: of each thread state of the interrupted thread the frames, each as
+ * The Python part of a sample: the frames of each thread state of the interrupted thread, each as
  * (code object, instruction).
  */
 #include "python/codes.bpf.h"
 
-#define PYTHON_FRAMES_A_STEP 4 /* divides what there can be: frames and entries */
+#define PYTHON_FRAMES_A_STEP 4 /* divides the maxima of frames and entries */
 
-/* Appends it, unless hidden. 0, or a stop. */
+/* Appends the frame just read, unless it is hidden. 0, or a stop. */
 static __always_inline int frame_append(struct unwind_reader *r, __u64 frame)
 {
 	__u64 nr = r->rec.sample.nr_python, at = r->rec.sample.nr_kernel + nr;
 
 	if (!frame)
 		return PYTHON_STOP_READ_FAULT;
-	barrier_var(at); /* Linux 6.1 forgets what was compared if it was put aside before */
+	barrier_var(at); /* Linux 6.1 loses the bound of a spilled variable */
 	if (nr >= BPFPROF_MAX_PYTHON_FRAMES || at >= BPFPROF_MAX_FRAMES)
 		return PYTHON_STOP_DEPTH;
 	if (frame != FRAME_HIDDEN) {
@@ -27,7 +27,7 @@ static __always_inline int frame_append(struct unwind_reader *r, __u64 frame)
 	return 0;
 }
 
-/* 1 = the walk is over. */
+/* 1 = the walk has ended. */
 static __always_inline int python_walk_frame(struct unwind_reader *r)
 {
 	struct python_scratch *py = &r->py;
@@ -55,11 +55,11 @@ static __always_inline int python_walk_frame(struct unwind_reader *r)
 	}
 	if (py->walk.frame)
 		return 0;
-	py->stop = PYTHON_STOP_COMPLETE; /* said now, which may save a step of bpf_loop */
+	py->stop = PYTHON_STOP_COMPLETE; /* set now, which may save a step of bpf_loop */
 	return 1;
 }
 
-/* A step of bpf_loop, as in walk.bpf.h. */
+/* A step of bpf_loop, as walk_frames() in walk.bpf.h. */
 static long python_walk_frames(__u32 i, struct reader_ctx *ctx)
 {
 	struct unwind_reader *r = ctx->r;
@@ -74,7 +74,7 @@ static long python_walk_frames(__u32 i, struct reader_ctx *ctx)
 	return 0;
 }
 
-/* The chain of the thread state in py->tstate. */
+/* Walks the chain of the thread state in py->tstate. */
 static __always_inline void chain_walk(struct reader_ctx *ctx)
 {
 	struct unwind_reader *r = ctx->r;
@@ -96,19 +96,19 @@ static __always_inline void chain_walk(struct reader_ctx *ctx)
 	py->last_va = py->walk.frame;
 	if (py->layout.chain == PYTHON_CHAIN_OBJECTS && py->walk.frame)
 		r->rec.sample.python_flags |= BPFPROF_PYTHON_OBJECTS;
-	py->stop = PYTHON_STOP_DEPTH; /* unless it ends before */
+	py->stop = PYTHON_STOP_DEPTH; /* unless the chain ends before */
 	bpf_loop((BPFPROF_MAX_PYTHON_FRAMES + BPFPROF_MAX_PYTHON_ENTRIES) / PYTHON_FRAMES_A_STEP,
 		 python_walk_frames, ctx, 0);
 }
 
-/* Thread state i; a step of bpf_loop, so that the verifier does not go through all of it again. */
+/* Walks thread state i; a step of bpf_loop, so that the verifier checks it once. */
 static long tstate_walk(__u32 i, struct reader_ctx *ctx)
 {
 	struct unwind_reader *r = ctx->r;
 	struct python_scratch *py = &r->py;
 	__u64 va = py->tstates[i & (MAX_TSTATES - 1)];
 
-	/* After the lists were walked another one may have been read last. */
+	/* The walk of the lists may have read another thread state last. */
 	if ((py->nr_interpreters && tstate_read(py, va)) || !tstate_is_ours(py))
 		return 0;
 	if (!(r->rec.sample.python_flags & BPFPROF_PYTHON_GIL_HELD))
@@ -118,8 +118,8 @@ static long tstate_walk(__u32 i, struct reader_ctx *ctx)
 }
 
 /*
- * What the thread runs in the runtime in py->next, if that one runs at all; a step of bpf_loop. Whether
- * it does is told by its lists: they have to lead to a state of this very thread.
+ * Walks the thread's frames in the runtime py->next, if that runtime is in use: then its lists lead
+ * to a thread state of this thread. A step of bpf_loop.
  */
 static long runtime_walk(__u32 i, struct reader_ctx *ctx)
 {
@@ -160,9 +160,9 @@ static long runtime_walk(__u32 i, struct reader_ctx *ctx)
 }
 
 /*
- * All Python frames of the interrupted thread; before the native ones are walked. Inlined, and with the ctx of its
- * caller, as the verifier allows 8 frames of calls and 512 bytes of stack in all of them, which the reads of a
- * hooked call reach.
+ * Walks all Python frames of the interrupted thread, before the native ones. Inlined, and with the
+ * ctx of its caller: the verifier allows 8 nested calls and 512 bytes of stack in all of them, and
+ * hooked calls reach both.
  */
 static __always_inline void python_walk(struct reader_ctx *ctx, __u32 slot)
 {

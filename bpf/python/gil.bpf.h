@@ -3,16 +3,16 @@
 #define BPFPROF_BPF_PYTHON_GIL_BPF_H
 
 /*
- * Who held the GIL that a thread has waited for. That it did is told by the address that it gave to
- * futex(): take_gil() waits for a condition that lies in the GIL. CPython keeps the thread
- * state that held it last; whose that is tells the TLS base that is in both, state and task.
+ * The holder of the GIL that a thread has waited for. The address that the thread passed to futex()
+ * shows the GIL: take_gil() waits for a condition inside it. CPython keeps the thread state of the
+ * last holder; the TLS base, which is in the thread state and in the task, leads to the thread.
  */
 #include "python/frames.bpf.h"
 
-#define MAX_HOLDER_STEPS 1024 /* threads that are looked at */
-#define HOLDER_NS 50000000ULL /* a thread may end, and another one have its thread state */
+#define MAX_HOLDER_STEPS 1024 /* threads that are searched */
+#define HOLDER_NS 50000000ULL /* afterwards another thread may have the thread state */
 
-/* The thread that was found last. */
+/* The last thread found. */
 struct gil_holder {
 	__u64 tstate;
 	__u64 until_ns;
@@ -40,7 +40,7 @@ static long holder_step(__u32 i, struct holder_ctx *ctx)
 		return 1;
 	}
 	ctx->at = BPF_CORE_READ(task, thread_node.next);
-	/* All the way round, by the head of the list, which lies in no task. */
+	/* The list has ended: its head lies in no task. */
 	return !ctx->at || ctx->at == &ctx->leader->signal->thread_head;
 }
 
@@ -64,7 +64,7 @@ static __always_inline void holder_find(struct unwind_reader *r, struct gil_hold
 	bpf_loop(MAX_HOLDER_STEPS, holder_step, &ctx, 0);
 }
 
-/* Is what the thread has waited for the GIL of that runtime? */
+/* Did the thread wait for the GIL of this runtime? */
 static __always_inline bool gil_wait_find(struct unwind_reader *r, struct gil_holder *holder,
 					  const struct bpfprof_python_layout *layout, __u64 runtime,
 					  __u64 waited)
@@ -84,14 +84,14 @@ static __always_inline bool gil_wait_find(struct unwind_reader *r, struct gil_ho
 	if (user_u64(gil + layout->gil_holder, &tstate) || !tstate)
 		return true;
 	holder_find(r, holder, layout, tstate);
-	if (holder->tid == s->task.tid) /* it has got it, or given it away, meanwhile */
+	if (holder->tid == s->task.tid) /* it has taken, or released, the GIL meanwhile */
 		return true;
 	s->holder_tid = holder->tid;
 	__builtin_memcpy(s->holder_comm, holder->comm, sizeof(s->holder_comm));
 	return true;
 }
 
-/* To be called once the stack was walked, of a thread that has just slept. */
+/* Call it after the walk, for a thread that has just slept. */
 static __noinline int gil_wait_note(struct unwind_reader *r, struct gil_holder *holder)
 {
 	struct task_struct *task = bpf_get_current_task_btf();

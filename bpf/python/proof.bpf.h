@@ -3,20 +3,21 @@
 #define BPFPROF_BPF_PYTHON_PROOF_BPF_H
 
 /*
- * Which Python frames a C call of the eval loop runs, up to 3.10: it is the one of the chain whose address
- * it holds, and with it those inside of it that no call runs.
+ * Finds the Python frames of a C call of the eval loop, up to 3.10: the frame of the chain whose
+ * address the call holds, and the frames inside it that no call runs.
  *
- * A call that is just beginning or ending runs none that is in the chain, and may hold that of its
- * caller: registers that its callers saved lie in its C frame as well. Only the innermost can be
- * such a call, so what it was given is taken back when the next call holds the same.
+ * A call that is just beginning or ending runs no frame of the chain, and may hold its caller's
+ * frame, because saved registers of its callers lie in its C frame. Only the innermost call can be
+ * in that state, so its mark is undone when the next call holds the same frame.
  */
 #include "reader.bpf.h"
 
-#define PROOF_WORDS 128 /* of a C frame; it has 40 to 60, more without optimization */
-#define PROOF_FIRST (8 - UNWIND_RETURN_OFF) /* the first of them is below the return address */
-#define PROOF_AHEAD 16 /* entries that are looked for in all words of it */
+/* Words of a C frame to search; it has 40 to 60, more without optimization. */
+#define PROOF_WORDS 128
+#define PROOF_FIRST (8 - UNWIND_RETURN_OFF) /* the first word lies below the return address */
+#define PROOF_AHEAD 16 /* entries to search for in all these words */
 
-/* Key: image. Writer: user space. */
+/* Eval loops by image. Writer: user space. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1024);
@@ -43,14 +44,14 @@ static __always_inline __u64 entry_va(const struct unwind_reader *r, __u32 nth)
 	return r->entries[nth & (BPFPROF_MAX_PYTHON_ENTRIES - 1)].va;
 }
 
-/* From here on calls are asked about entry nth. */
+/* Entry nth is the next one to find a call for. */
 static __always_inline void entry_next(struct unwind_reader *r, __u32 nth)
 {
 	r->rec.at.next_entry = nth;
 	r->next_va = nth < r->rec.at.nr_entries ? entry_va(r, nth) : 0;
 }
 
-/* frames[at] is the call that runs all Python frames from the last such call up to the entry. */
+/* frames[at] is the call that runs all Python frames after the last entry, up to this one. */
 static __always_inline void entry_mark(struct unwind_reader *r, __u64 at, __u32 entry)
 {
 	__u32 next = r->rec.at.next_entry & (BPFPROF_MAX_PYTHON_ENTRIES - 1), before = 0;
@@ -71,7 +72,9 @@ static __always_inline struct python_build *proof_build(struct python_proof *p)
 	return &p->builds[p->image & (PROOF_BUILDS - 1)];
 }
 
-/* A word of the C frame just stepped over: it is in the window, unless that could not grow so far. */
+/*
+ * A word of the C frame just stepped over. It is in the window, unless that could not grow so far.
+ */
 static __always_inline int frame_word(struct unwind_reader *r, __u64 va, __u64 *dst)
 {
 	__u64 off = va - r->rec.at.stack_va;
@@ -83,7 +86,7 @@ static __always_inline int frame_word(struct unwind_reader *r, __u64 va, __u64 *
 	return bpf_probe_read_user(dst, 8, (void *)va);
 }
 
-/* Index + 1 in held[] of the word that is va; 0: none is. */
+/* Index + 1 of va in held[]; 0: it is not there. */
 static __always_inline __u32 proof_place(const struct python_proof *p, __u64 va)
 {
 	return p->held[0] == va	  ? 1
@@ -93,7 +96,7 @@ static __always_inline __u32 proof_place(const struct python_proof *p, __u64 va)
 				  : 0;
 }
 
-/* Does it hold va where the calls of its build hold their frames? */
+/* Does the call hold va in the place of its build? */
 static __always_inline bool proof_is_in_place(struct python_proof *p, __u64 va)
 {
 	struct python_build *b = proof_build(p);
@@ -102,8 +105,8 @@ static __always_inline bool proof_is_in_place(struct python_proof *p, __u64 va)
 }
 
 /*
- * All calls of a build hold their frames in a register or in the same word of their C frames. In its other
- * words lies what was left there before, which may be a frame of the chain, too.
+ * All calls of a build hold their frames in a register, or in the same word of their C frames. The
+ * other words may hold old values, even other frames of the chain.
  */
 static __always_inline bool proof_holds(struct python_proof *p, __u64 va)
 {
@@ -115,7 +118,7 @@ static __always_inline bool proof_holds(struct python_proof *p, __u64 va)
 	return proof_build(p)->at.score ? place == 1 || place == 2 : place;
 }
 
-/* A call that runs va beyond doubt, and holds it, says where its build holds frames. */
+/* A call that certainly runs va, and holds it, shows the place of its build. */
 static __always_inline void proof_learn(struct python_proof *p, __u64 va)
 {
 	struct python_place *at = &proof_build(p)->at;
@@ -123,7 +126,7 @@ static __always_inline void proof_learn(struct python_proof *p, __u64 va)
 	python_place_vote(at, proof_is_in_place(p, va) ? at->place : proof_place(p, va));
 }
 
-/* Is it entry i behind the next one? A step of bpf_loop. */
+/* Does the call hold the i-th entry after the next one? A step of bpf_loop. */
 static long proof_entry(__u32 i, struct reader_ctx *ctx)
 {
 	struct unwind_reader *r = ctx->r;
@@ -175,7 +178,7 @@ static __always_inline __u64 slot_read(struct unwind_reader *r, __u32 slot)
 	return word;
 }
 
-/* What the base register is in the call, which may have been saved by what it called; 0: not known. */
+/* The base register in the call, which its callee may have saved; 0: not known. */
 static __always_inline __u64 base_read(struct unwind_reader *r, __u32 valid, __u64 base)
 {
 	__u64 word = 0;
@@ -186,8 +189,8 @@ static __always_inline __u64 base_read(struct unwind_reader *r, __u32 valid, __u
 }
 
 /*
- * Before the frame of a call of the eval loop is stepped over. Does it hold the next entry in the register in which
- * its build does? So it is with most, and then that is all.
+ * Before the step over a call of the eval loop: does the call hold the next entry in the register
+ * of its build? Most calls do, and need no further search.
  */
 static __always_inline bool proof_begin(struct unwind_reader *r)
 {
@@ -211,7 +214,7 @@ static __always_inline bool proof_begin(struct unwind_reader *r)
 	return false;
 }
 
-/* All that it holds. */
+/* Reads all places where the call may hold a frame. */
 static __always_inline void held_read(struct unwind_reader *r)
 {
 	struct python_proof *p = &r->proof;
@@ -223,9 +226,9 @@ static __always_inline void held_read(struct unwind_reader *r)
 }
 
 /*
- * Is the frame that the innermost call holds that of its caller, which is asked about now? Then the innermost one
- * is just beginning, or ending. One that holds a frame of its own where its build does is asked no more: what was
- * left in it from before may be any.
+ * Does the innermost call hold the frame of its caller, the present call? Then the innermost call
+ * is just beginning or ending. A present call that holds its own frame in the place of its build is
+ * exempt: old values do not matter then.
  */
 static __always_inline bool proof_was_given(struct unwind_reader *r)
 {
@@ -253,14 +256,14 @@ static __always_inline void inner_undo(struct unwind_reader *r, __u64 at)
 	p->inner_at = 0;
 }
 
-/* Does it hold the next entry in the word of its frame in which its build does? */
+/* Does the call hold the next entry in the slot of its build? */
 static __always_inline bool proof_in_slot(struct unwind_reader *r, const struct python_build *b)
 {
 	return b->at.score && b->at.place >= 3 &&
 	       slot_read(r, b->slot[(b->at.place - 3) & 1]) == r->next_va;
 }
 
-/* entry_mark(), which can be undone if frames[at] is the innermost call. */
+/* As entry_mark(), but can be undone if frames[at] is the innermost call. */
 static __always_inline void call_mark(struct unwind_reader *r, __u64 at, __u32 entry)
 {
 	barrier_var(at);
@@ -271,7 +274,7 @@ static __always_inline void call_mark(struct unwind_reader *r, __u64 at, __u32 e
 	entry_mark(r, at, entry);
 }
 
-/* frames[at] runs the next entry, and holds it where its build does. */
+/* frames[at] runs the next entry, and holds it in the place of its build. */
 static __always_inline void proof_go_on(struct unwind_reader *r, __u64 at)
 {
 	struct python_proof *p = &r->proof;
@@ -283,7 +286,10 @@ static __always_inline void proof_go_on(struct unwind_reader *r, __u64 at)
 	call_mark(r, at, r->rec.at.next_entry);
 }
 
-/* Sets found and nth to the entry that the call runs, if that is proven. 1: it runs none, and was given its caller's. */
+/*
+ * Sets found and nth to the entry that the call runs, if that is proven. 1: the innermost call was
+ * marked with the frame of this one.
+ */
 static __always_inline int proof_find(struct unwind_reader *r)
 {
 	struct python_proof *p = &r->proof;
@@ -296,7 +302,7 @@ static __always_inline int proof_find(struct unwind_reader *r)
 	p->nth = r->rec.at.next_entry;
 	if (proof_holds(p, r->next_va)) {
 		p->found = 1;
-		if (p->nth) /* the innermost one may be none of those that run a frame */
+		if (p->nth) /* the innermost call may be just beginning or ending */
 			proof_learn(p, r->next_va);
 		return 0;
 	}
@@ -307,15 +313,16 @@ static __always_inline int proof_find(struct unwind_reader *r)
 		bpf_loop(PROOF_WORDS, proof_word, &ctx, 0);
 	if (!p->found) {
 		p->in_vain++;
-		if (b->at.score && r->rec.at.next_entry) /* it may be another place after all */
+		if (b->at.score && r->rec.at.next_entry) /* the place may be wrong */
 			b->at.score--;
 	}
 	return 0;
 }
 
 /*
- * Marks frames[at], a call of the eval loop, with the Python frames that it runs, if that is proven. The walk has just
- * stepped over its frame, and proof_begin() found nothing. A global function: the verifier goes through it once.
+ * Marks frames[at], a call of the eval loop, with the Python frames that it runs, if that is
+ * proven. Call it after the step over the call, if proof_begin() has found nothing. A global
+ * function, so that the verifier checks it once.
  */
 __weak __noinline int proof_other(struct unwind_reader *r, __u64 at)
 {
@@ -346,7 +353,7 @@ __weak __noinline int proof_other(struct unwind_reader *r, __u64 at)
 	return 0;
 }
 
-/* After it was stepped over. goes_on: what proof_begin() said. */
+/* Call it after the step over the call. goes_on: result of proof_begin(). */
 static __always_inline void proof_mark(struct unwind_reader *r, __u64 at, bool goes_on)
 {
 	if (goes_on)

@@ -7,7 +7,8 @@
 
 #define THREAD_RECHECK_NS 10000000ULL
 #define MAX_THREAD_STEPS 4096
-#define THREAD_STEP_NS 20000ULL /* a list that takes a step more is read so much later again */
+/* Each step through a list delays the next walk of it by this much. */
+#define THREAD_STEP_NS 20000ULL
 #define MAX_INTERPRETERS 64
 #define RUNTIME_SLOTS (THREAD_SLOTS / BPFPROF_MAX_RUNTIMES) /* a thread has one slot in each */
 
@@ -33,7 +34,7 @@ static __always_inline bool tstate_is_ours(struct python_scratch *py)
 	return tstate_u64(py, py->layout.tstate_thread) == py->tls_base;
 }
 
-/* In all versions a thread state says behind next which interpreter it belongs to. */
+/* In all versions the pointer to the interpreter lies behind next in a thread state. */
 static __always_inline bool tstate_is_of(struct python_scratch *py, __u64 interpreter)
 {
 	return tstate_u64(py, py->layout.tstate_next + 8) == interpreter;
@@ -48,7 +49,7 @@ static long thread_step(__u32 i, struct reader_ctx *ctx)
 
 	if (!py->list_at) {
 		if (!interpreter || py->nr_interpreters >= MAX_INTERPRETERS) {
-			py->list_steps = 0; /* went to the end */
+			py->list_steps = 0; /* reached the end */
 			return 1;
 		}
 		py->nr_interpreters++;
@@ -62,7 +63,7 @@ static long thread_step(__u32 i, struct reader_ctx *ctx)
 			py->list_interpreter = 0;
 		return 0;
 	}
-	/* What is no thread state of it, in a runtime that is none, leads nowhere. */
+	/* If this is no thread state of the interpreter, the list leads nowhere. */
 	if (tstate_read(py, py->list_at) || !tstate_is_of(py, py->list_owner)) {
 		py->list_torn = 1;
 		py->list_at = 0;
@@ -103,8 +104,8 @@ static __always_inline void gil_note(struct unwind_reader *r, __u64 tstate)
 }
 
 /*
- * Is the thread state in py->tstate in the list of its interpreter? Memory that was freed keeps
- * its words, the number of the thread among them. In all versions prev lies in front of next.
+ * Is the thread state in py->tstate in the list of its interpreter? Freed memory keeps its
+ * contents, with the number of the thread. In all versions prev lies before next.
  */
 static __always_inline bool tstate_is_linked(struct python_scratch *py, __u64 tstate,
 					     __u64 interpreter)
@@ -120,9 +121,9 @@ static __always_inline bool tstate_is_linked(struct python_scratch *py, __u64 ts
 }
 
 /*
- * The thread state that the thread had last time, if it still has it: C threads that call Python
- * get a new one with each call. The one that the runtime says is current is it for sure;
- * one that does not hold the GIL may stand beside one of another interpreter by now.
+ * The last known thread state of the thread, if it is still its own: a C thread that calls Python
+ * gets a new one with each call. The current thread state of the runtime is valid for sure; without
+ * the GIL the thread may have entered another interpreter.
  */
 static __always_inline bool tstate_cached(struct unwind_reader *r, const struct cached_thread *slot)
 {
@@ -144,7 +145,7 @@ static __always_inline bool tstate_cached(struct unwind_reader *r, const struct 
 	       newest == slot->interpreter;
 }
 
-/* May a thread that had no state have one by now? New ones come to the head of the list. */
+/* May a thread without a thread state have one by now? New ones come to the head of the list. */
 static __always_inline bool tstate_is_possible(struct python_scratch *py,
 					       const struct cached_thread *slot, __u64 now)
 {
@@ -161,8 +162,9 @@ static __always_inline bool tstate_is_possible(struct python_scratch *py,
 }
 
 /*
- * The thread state that took the GIL last, if it is of this thread: of more threads than a list is followed
- * for, the ones that run Python are still found. One that has given it back is, until another takes it.
+ * The thread state that took the GIL last, if it belongs to this thread. In lists too long to walk,
+ * this still finds the threads that run Python. It stays the last one until another thread takes
+ * the GIL.
  */
 static __noinline int tstate_of_holder(struct unwind_reader *r)
 {
@@ -182,7 +184,7 @@ static __noinline int tstate_of_holder(struct unwind_reader *r)
 	return 0;
 }
 
-/* Thread states of the interrupted thread into py->tstates. */
+/* Puts the thread states of the interrupted thread into py->tstates. */
 static __noinline int tstates_find(struct unwind_reader *r)
 {
 	struct python_scratch *py = &r->py;
@@ -212,7 +214,7 @@ static __noinline int tstates_find(struct unwind_reader *r)
 		}
 	}
 	if (user_u64(py->runtime + py->layout.runtime_interpreters, &newest) || !newest)
-		return 0; /* not begun yet */
+		return 0; /* the runtime has not begun */
 	py->list_at = 0;
 	py->list_interpreter = newest;
 	py->list_head = 0;
@@ -222,14 +224,14 @@ static __noinline int tstates_find(struct unwind_reader *r)
 	steps = bpf_loop(MAX_THREAD_STEPS, thread_step, &ctx, 0);
 	slot->is_cut = py->list_steps;
 	if (py->list_steps && !py->nr_tstates) {
-		py->nr_interpreters = 1; /* py->tstate is what was found now */
+		py->nr_interpreters = 1; /* py->tstate is the thread state just found */
 		tstate_of_holder(r);
 		if (!py->nr_tstates)
 			py->stop = PYTHON_STOP_THREADS;
 	}
 	/*
-	 * Of several interpreters a thread may enter another one at any time. A list that was
-	 * changed while it was read says nothing about what is not in it.
+	 * With several interpreters, a thread may enter another one at any time. A list that
+	 * changed during the walk does not prove that a thread has no state.
 	 */
 	slot->tid = py->nr_interpreters > 1 || (py->list_torn && !py->nr_tstates) ? 0 : tid;
 	slot->python = py->id;
