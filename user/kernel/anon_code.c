@@ -18,15 +18,15 @@
 #include "unwind_native.h"
 #include "bpfprof.skel.h"
 
-/* Together a little less than the map code_blocks holds. */
+/* Both kinds together: a little less than the map code_blocks holds. */
 #define MAX_BLOCKS 3000
 #define MAX_PLACES 1000
 #define MAX_BLOCKS_AT_ONCE 512
 #define MAX_RULES 512
 #define KEEP_NS (5 * NS_PER_SECOND)
-#define KEEP_PLACE_NS (30 * NS_PER_SECOND) /* another stack of the process may say better */
+#define KEEP_PLACE_NS (30 * NS_PER_SECOND) /* another stack of the process may prove another rule */
 #define BLOCK_BYTES (1ULL << BPFPROF_CODE_BLOCK_SHIFT)
-#define MAX_REACH (1ULL << 20) /* code further away belongs to something else */
+#define MAX_REACH (1ULL << 20) /* code further away belongs to another function */
 
 struct block {
 	struct hash_node node;
@@ -35,7 +35,7 @@ struct block {
 	uint64_t learned_ns;
 };
 
-/* Each kind has its own time to live and its own room. */
+/* Each kind has its own lifetime and its own limit. */
 struct blocks {
 	struct hash_table all;
 	uint64_t keep_ns;
@@ -140,7 +140,7 @@ static void block_add(struct anon_code *code, struct blocks *in, uint32_t asid, 
 			    BPF_ANY);
 }
 
-/* Code as the process has it. */
+/* Code in the memory of a process. */
 struct code_memory {
 	struct anon_code *code;
 	uint32_t pid;
@@ -153,7 +153,10 @@ static int code_memory_read(void *arg, uint64_t off, void *dst, size_t len)
 	return memory_read(memory->code->session, memory->code->runner, memory->pid, off, dst, len);
 }
 
-/* Blocks that lie in the rule as a whole; fewer than *left, or one process had all there are. */
+/*
+ * Adds the blocks that lie in the rule as a whole; at most *left, because one process must not use
+ * all of them.
+ */
 static void rule_publish(struct anon_code *code, uint32_t asid, const struct insn_rule *rule,
 			 uint32_t *left, uint64_t now_ns)
 {
@@ -196,7 +199,7 @@ static uint64_t learn(struct anon_code *code, const struct process *process,
 	return rules[at].row;
 }
 
-/* Of code that is not in a block that one rule holds for. */
+/* Adds code in a block with several rules. */
 static void pc_add(struct anon_code *code, const struct process *process, uint64_t lookup_pc,
 		   uint64_t row, uint64_t now_ns)
 {

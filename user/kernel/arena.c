@@ -11,7 +11,7 @@
 
 enum block_state { BLOCK_INNER, BLOCK_FREE, BLOCK_USED, BLOCK_RESTING };
 
-/* One per smallest slice; only the first of a slice means anything. */
+/* One per smallest slice; only the first block of a slice is valid. */
 struct block {
 	uint32_t prev, next; /* in the free list of its order, or in the resting queue */
 	uint64_t freed_ns;
@@ -114,7 +114,7 @@ static void wake_rested(struct arena *arena, uint64_t now_ns)
 	uint32_t b;
 
 	while ((b = arena->rest_head) != NONE) {
-		/* Callers' clocks may lag behind one another: no subtraction. */
+		/* Callers' clocks may lag behind one another, so there is no subtraction. */
 		if (now_ns < arena->blocks[b].freed_ns + ARENA_REST_NS)
 			return;
 		arena->rest_head = arena->blocks[b].next;

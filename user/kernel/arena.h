@@ -22,6 +22,6 @@ void arena_free(struct arena *arena);
 /* First entry of a slice of at least nr entries, or -ENOSPC. */
 int64_t arena_take(struct arena *arena, uint32_t nr, uint64_t now_ns);
 void arena_give(struct arena *arena, uint32_t first, uint64_t now_ns);
-uint32_t arena_nr_used(const struct arena *arena); /* entries in slices handed out or resting */
+uint32_t arena_nr_used(const struct arena *arena); /* entries in slices that are taken or resting */
 
 #endif

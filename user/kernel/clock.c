@@ -26,12 +26,11 @@ struct cpu {
 	struct bpf_link *link;
 	uint64_t period_ns;
 	uint64_t counted_ns; /* perf count when the period last changed */
-	uint64_t
-		enabled_ns; /* time that the event had been enabled for, at the last clock_tick() */
-	double due; /* ticks due until then */
+	uint64_t enabled_ns; /* time that the event had been enabled at the last clock_tick() */
+	double due; /* ticks due so far */
 };
 
-/* The value of the map timers, as far as user space looks at it. */
+/* The fields of a value of the map timers that user space uses. */
 struct tick_timer_value {
 	uint64_t timer[2];
 	uint32_t armed;
@@ -46,7 +45,7 @@ struct clock {
 	struct bpf_link *arm_link;
 	uint32_t nr_unarmed;
 	uint64_t nr_revived;
-	uint64_t nr_skipped; /* the most that clock_nr_skipped() said */
+	uint64_t nr_skipped; /* maximum returned by clock_nr_skipped() */
 	unsigned int seed;
 	bool stopped;
 	double not_busy_start, not_busy_end;
@@ -74,7 +73,7 @@ static int perf_open(bool cycles, uint32_t hz, int cpu)
 
 int clock_probe_perf(bool cycles)
 {
-	/* CPU 0 may be offline, this one is not. */
+	/* CPU 0 may be offline, the current one is not. */
 	int fd = perf_open(cycles, 99, sched_getcpu());
 
 	if (fd < 0)
@@ -105,13 +104,13 @@ static void online_read(struct clock *clock)
 
 /* Perf events. */
 
-/* As read() gives them. */
+/* Result of read(). */
 struct perf_counts {
 	uint64_t count;
 	uint64_t enabled_ns;
 };
 
-/* What was known of them stays if they are not to be had. */
+/* If they cannot be read, the old values stay. */
 static void perf_read(const struct cpu *cpu, struct perf_counts *counts)
 {
 	struct perf_counts tmp;
@@ -130,8 +129,8 @@ static void perf_account(struct cpu *cpu)
 }
 
 /*
- * An event leaves its CPU for good when that goes offline, though its descriptor stays: a CPU that
- * was back before we looked again is told by that its event is not enabled any more.
+ * An event leaves its CPU for good when the CPU goes offline, although its descriptor stays. On a
+ * CPU that is back already, the event is not enabled any more.
  */
 static bool perf_is_dead(struct cpu *cpu)
 {
@@ -144,7 +143,7 @@ static bool perf_is_dead(struct cpu *cpu)
 	return dead;
 }
 
-/* Uniform in frequency within 10% of hz, so that the mean rate is what was asked for. */
+/* Uniform in frequency within 10% of hz, so that the mean rate is the requested one. */
 static uint64_t random_period(struct clock *clock)
 {
 	double spread = (double)rand_r(&clock->seed) / RAND_MAX * 0.2 - 0.1;
@@ -234,8 +233,8 @@ static uint32_t timers_unarmed(struct clock *clock)
 }
 
 /*
- * A timer is armed when its CPU next switches tasks. To be there for a moment
- * hurries that; inside a cpuset we may not, then it takes until the CPU switches by itself.
+ * A timer is armed when its CPU next switches tasks. Running on the CPU for a moment hurries that.
+ * A cpuset may forbid it; then it takes until the CPU switches by itself.
  */
 static void timers_visit(struct clock *clock)
 {
@@ -301,7 +300,7 @@ static double not_busy_seconds(void)
 	__cleanup(close_file) FILE *file = fopen("/proc/stat", "re");
 	unsigned long long user, nice, system, idle, iowait, irq, softirq, steal;
 
-	/* The kernel's own text. */
+	/* The text comes from the kernel. */
 	if (!file || fscanf(file, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &user, &nice,
 			    &system, &idle, &iowait, &irq, &softirq, &steal) != 8)
 		return 0;
@@ -397,10 +396,10 @@ uint64_t clock_nr_skipped(struct clock *clock, uint64_t busy_runs)
 	if (!clock->stopped)
 		clock->not_busy_end = not_busy_seconds();
 	not_busy = clock->not_busy_end - clock->not_busy_start;
-	/* /proc/stat counts in hundredths, and a tick per CPU is always under way. */
+	/* /proc/stat counts in hundredths, and each CPU always has a tick in progress. */
 	due -= (not_busy + clock->session->nr_cpus * 2 * STAT_SECONDS) * hz +
 	       clock->session->nr_cpus;
-	/* An estimate moves a little both ways; what was once said to be lost stays lost. */
+	/* An estimate moves a little both ways; the reported number never falls. */
 	if (due - (double)busy_runs > (double)clock->nr_skipped)
 		clock->nr_skipped = (uint64_t)(due - (double)busy_runs);
 	return clock->nr_skipped;

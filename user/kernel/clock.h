@@ -3,9 +3,9 @@
 #define BPFPROF_KERNEL_CLOCK_H
 
 /*
- * What makes the sampling program run: a perf event on every online CPU, or a
- * BPF timer on every online CPU where perf_event_open is refused. Follows CPUs that
- * come and go, varies the period so that no program runs in step with it.
+ * Runs the sampling program: a perf event on every online CPU, or a BPF timer where perf_event_open
+ * is refused. It follows CPUs that go online or offline, and varies the period so that no program
+ * runs in step with it.
  */
 
 #include <stdbool.h>
@@ -23,21 +23,20 @@ int clock_probe_perf(bool cycles);
 
 /* Starts sampling on all online CPUs. Borrows session, which must be attached. 0 or -errno. */
 int clock_start(struct clock **ret, struct session *session);
-/* To be called about once a second: new periods, CPU hotplug, timers to be armed again. */
+/* Call it about once a second: new periods, CPU hotplug, timers to arm again. */
 void clock_tick(struct clock *clock);
 /* No samples after this. The counts stay readable. */
 void clock_stop(struct clock *clock);
 void clock_free(struct clock *clock);
 
-/* Online CPUs that are not sampled at the moment. */
+/* Online CPUs without a running clock. */
 uint32_t clock_nr_unarmed(const struct clock *clock);
-/* How often a perf event was found dead on a CPU that is online, and was opened anew. */
+/* Perf events that were found dead on an online CPU and opened again. */
 uint64_t clock_nr_revived(const struct clock *clock);
 /*
- * Ticks that were due on busy CPUs but skipped by the kernel without a trace (perf
- * events only; a tick inside a BPF map update is). busy_runs: program runs that did not meet the
- * idle task. Idle CPUs need not tick, so their time is taken off by what
- * /proc/stat says of it, and the result is exact to some ticks per CPU only; it
+ * Ticks that the kernel skipped on busy CPUs without a trace (perf events only; for example a tick
+ * inside a BPF map update). busy_runs: program runs outside the idle task. Idle CPUs need not tick,
+ * so their time by /proc/stat is subtracted, and the result is exact only to some ticks per CPU; it
  * never falls.
  */
 uint64_t clock_nr_skipped(struct clock *clock, uint64_t busy_runs);

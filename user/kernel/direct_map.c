@@ -11,14 +11,14 @@
 #include "kernel/kernel_view.h"
 
 #define MAX_PHYSICAL_BYTES (UINT64_C(1) << 46) /* 64 TiB */
-#define FIRST_MIB (UINT64_C(1) << 20) /* of physical memory: devices lie in it, too */
+#define FIRST_MIB (UINT64_C(1) << 20) /* of physical memory; it has devices, too */
 
 uint64_t direct_map_va(const struct direct_map *map, uint64_t page)
 {
 	return map->base + page * map->scale;
 }
 
-/* The nth candidate for a value of known low bits, nearest to near first: 0, +1, -1, +2 ... */
+/* The nth candidate for a value with known low bits, nearest to near first: 0, +1, -1, +2 ... */
 static uint64_t candidate(uint64_t near, uint64_t low, uint64_t nth)
 {
 	uint64_t middle = (near & ~(DIRECT_MAP_ALIGN - 1)) | low, steps = (nth + 1) / 2;
@@ -26,7 +26,7 @@ static uint64_t candidate(uint64_t near, uint64_t low, uint64_t nth)
 	return nth % 2 ? middle + steps * DIRECT_MAP_ALIGN : middle - steps * DIRECT_MAP_ALIGN;
 }
 
-/* Where the page's contents lie: one address in each aligned piece of the direct map could be it. */
+/* Each aligned piece of the direct map has one address where the page's contents could lie. */
 static int place_find(const struct kernel_view *view, uint64_t near, uint64_t physical_bytes,
 		      const struct direct_map_proof *proof, uint64_t scale, uint64_t *ret)
 {
@@ -36,7 +36,7 @@ static int place_find(const struct kernel_view *view, uint64_t near, uint64_t ph
 	uint32_t i, nr;
 	int err;
 
-	if (low < FIRST_MIB) /* of no use here: another page is */
+	if (low < FIRST_MIB) /* not usable; another page is */
 		return -ENOENT;
 	end = 2 * (physical_bytes / DIRECT_MAP_ALIGN + 1) + 1;
 	for (nth = 0; nth < end; nth += nr) {
@@ -126,7 +126,7 @@ uint64_t direct_map_physical_bytes(const char *zoneinfo)
 
 	while (file && fgets(line, sizeof(line), file)) {
 		rest = line + strspn(line, " ");
-		/* Each zone has first the one, then the other. */
+		/* Each zone has "spanned" first, then "start_pfn". */
 		if (sscanf(rest, "spanned %" SCNu64, &value) == 1)
 			spanned = value;
 		else if (sscanf(rest, "start_pfn: %" SCNu64, &value) == 1 && spanned) {

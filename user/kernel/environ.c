@@ -16,7 +16,7 @@
 #include "bpfprof.h"
 #include "bpfprof.skel.h"
 
-/* What the iterator writes. */
+/* Record of the iterator. */
 struct piece {
 	struct bpfprof_environ head;
 	char data[BPFPROF_MEMORY_BYTES];
@@ -27,8 +27,8 @@ struct environ_job {
 	uint32_t pid;
 	uint64_t off;
 	struct bpfprof_environ head; /* result */
-	size_t done; /* result: bytes of the piece that nothing more is to be had from */
-	struct ranks_reader reader; /* goes on from piece to piece */
+	size_t done; /* result: bytes of the piece that are finished */
+	struct ranks_reader reader; /* continues from piece to piece */
 };
 
 static long piece_read(int fd, struct piece *piece)
@@ -62,8 +62,8 @@ static long piece_take(struct environ_job *job, int fd, struct piece *piece)
 }
 
 /*
- * In a thread of the deadline's, which wipes what it read of secrets before anybody else sees any of
- * it, also when nobody waits for it any more.
+ * Runs in a thread of the deadline runner. It wipes secrets before it returns, also after the
+ * caller has stopped waiting.
  */
 static long job_run(void *arg)
 {
@@ -81,7 +81,7 @@ static long job_run(void *arg)
 	return err;
 }
 
-/* One piece; what the kernel's side read it into is overwritten, unless it still reads. */
+/* Reads one piece. Wipes the kernel's buffer, unless the read still hangs. */
 static long next_piece(struct session *session, struct deadline_runner *runner,
 		       struct environ_job *job)
 {

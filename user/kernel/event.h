@@ -3,9 +3,9 @@
 #define BPFPROF_KERNEL_EVENT_H
 
 /*
- * What happened, decoded: one tagged struct for all that the kernel reports. The stream
- * (kernel/stream.h) makes events; the sampler (capture/sampler.h) adds whose they are and passes
- * them on to its observers. Everything that an event points to is borrowed during the call.
+ * A decoded event: one tagged struct for everything that the kernel reports. The stream
+ * (kernel/stream.h) makes events; the sampler (capture/sampler.h) adds the facts of the process and
+ * passes them to its observers. All pointers in an event are borrowed during the call.
  */
 
 #include <stddef.h>
@@ -23,41 +23,45 @@ enum event_kind {
 	EVENT_INVALID = 0,
 	EVENT_SAMPLE, /* view; observers: input */
 	EVENT_EXIT, /* task, end: a process ended; task->start_ns may be 0 */
-	EVENT_EXEC, /* process: a program was just started, and may be gone soon */
+	EVENT_EXEC, /* process: a program has just started; it may end soon */
 	EVENT_TITLE, /* title, process (may be NULL): a Ray worker has a new title */
 	EVENT_CALL, /* call: a hooked call without its stack */
-	EVENT_KERNEL_NAME, /* kernel_name: what a kernel is called */
-	EVENT_TRACED_CALL, /* traced_call: a call that is over, with session_options.gpu_trace */
-	EVENT_WAIT, /* wait: work that a process waits for */
-	EVENT_GRAPH, /* graph: what is captured into one */
-	EVENT_WAITER, /* waiter: a thread has ended, with time that is in no sample */
+	EVENT_KERNEL_NAME, /* kernel_name: the name of a kernel */
+	EVENT_TRACED_CALL, /* traced_call: a call has ended, with session_options.gpu_trace */
+	EVENT_WAIT, /* wait: work that a process waits for, or its completion */
+	EVENT_GRAPH, /* graph: a captured node, or the end of a capture */
+	EVENT_WAITER, /* waiter: a thread has ended; these times are in no sample */
 	EVENT_WINDOW, /* window: cudaProfilerStart or cudaProfilerStop */
-	/* Of the sampler alone. */
+	/* Made by the sampler only. */
 	EVENT_CALL_STACK, /* input, call_stack: the stack of a hooked call */
 	EVENT_GAP, /* input: a sample of a process whose device is idle */
-	EVENT_THREAD_END, /* input, rest: a thread has ended, with time that is in no sample */
-	EVENT_FORGET, /* task, nr_forgotten: with --steps, the process's samples were in none */
+	EVENT_THREAD_END, /* input, rest: a thread has ended; rest is in no sample */
+	/*
+	 * task, nr_forgotten: with --steps, all samples of the process were outside of the steps.
+	 */
+	EVENT_FORGET,
 };
 
-/* A sample as the rest of the program sees it. */
+/* A decoded sample. */
 struct sample_view {
 	const struct bpfprof_sample *sample;
-	const uint64_t *kernel; /* addresses as they stand on the stack, leaf first */
+	const uint64_t *kernel; /* addresses as on the stack, leaf first */
 	size_t nr_kernel;
 	const uint64_t *user; /* native and Python frames, leaf first */
 	size_t nr_user;
 	uint32_t stop; /* enum bpfprof_stop */
-	uint32_t unmerged; /* enum python_unmerged: Python and native frames did not pair up */
-	struct process *process; /* what is known of it, or NULL */
+	uint32_t unmerged; /* enum python_unmerged: why Python and native frames did not pair up */
+	struct process *process; /* its process, or NULL if unknown */
 	struct bpfprof_place place;
-	const char *title; /* of a Ray worker, as in proc/title.h; NULL: none */
-	const struct bpfprof_gpu_call *call; /* whose stack it is; NULL: one of the clock's */
+	const char *title; /* title of a Ray worker, see proc/title.h; NULL: none */
+	/* The call of this stack; NULL: a sample of the clock. */
+	const struct bpfprof_gpu_call *call;
 };
 
 /* How a process ended. */
 struct process_end {
-	uint64_t ts_ns; /* when; if its end was not told but found out later, then that */
-	uint64_t cpu_ns; /* all CPU time it ever used; 0 if its end was found out later */
+	uint64_t ts_ns; /* time of the end; or when it was found, if its event was lost */
+	uint64_t cpu_ns; /* CPU time of its whole life; 0 if its event was lost */
 };
 
 struct event {
@@ -66,7 +70,7 @@ struct event {
 	const struct bpfprof_task_id *task;
 	const struct aggregate_input *input; /* set by the sampler */
 	union {
-		const struct bpfprof_record *record; /* each of bpfprof_* below */
+		const struct bpfprof_record *record; /* the record of the kind, see below */
 		const struct sample_view *view;
 		const struct process_end *end;
 		const struct bpfprof_title_event *title;
@@ -79,7 +83,8 @@ struct event {
 		const struct bpfprof_waiter_event *waiter;
 		const struct bpfprof_window_event *window;
 		const struct thread_rest *rest;
-		uint64_t *nr_forgotten; /* the observer adds how many samples it has forgotten */
+		/* Each observer adds the number of samples that it has dropped. */
+		uint64_t *nr_forgotten;
 	};
 };
 

@@ -16,7 +16,7 @@
 #include "proc/processes.h"
 
 #define MAX_PARTS 4096
-#define MAX_FILE_BYTES (256U << 20) /* address space of ours, touched only where there are parts */
+#define MAX_FILE_BYTES (256U << 20) /* of our address space; only copied parts use memory */
 #define CHUNK_BYTES BPFPROF_MEMORY_BYTES
 
 struct part {
@@ -44,7 +44,7 @@ static void collect_part(void *arg, const struct bpfprof_vma_record *record, con
 	struct parts *parts = arg;
 	struct image *image;
 
-	/* The number may belong to another process by now. */
+	/* The pid may belong to another process by now. */
 	if (record->task.start_ns != parts->process->start_ns ||
 	    record->task.exec_id != parts->process->exec_id)
 		return;
@@ -64,7 +64,7 @@ static void collect_part(void *arg, const struct bpfprof_vma_record *record, con
 	};
 }
 
-/* Where the copy of image must end: behind its last part, and not behind the file. */
+/* The end of the copy of image: after its last part, but not after the file. */
 static uint64_t copy_len(const struct parts *parts, const struct image *image)
 {
 	const struct part *part;
@@ -90,11 +90,11 @@ struct copier {
 	struct deadline_runner *runner;
 	uint32_t pid;
 	char *data;
-	uint64_t len, used; /* used: bytes that were read */
+	uint64_t len, used; /* used: bytes read */
 	int err;
 };
 
-/* Parts that cannot be read stay 0: past the end of the file, or punched out. */
+/* Parts that cannot be read stay 0: past the end of the file, or holes. */
 static void copy_part(struct copier *copier, const struct part *part)
 {
 	uint64_t at, n, end;
@@ -114,8 +114,8 @@ static void copy_part(struct copier *copier, const struct part *part)
 }
 
 /*
- * Does the file begin as ELF files do? 0, -ENOEXEC (also if its head is mapped nowhere), or -errno of reading.
- * What JITs write code into looks like a file, too, and can be large.
+ * Does the file begin like an ELF file? 0, -ENOEXEC (also if its head is not mapped), or -errno of
+ * reading. Files that JITs write code into are mapped, too, and can be large.
  */
 static int head_check(struct copier *copier, const struct parts *parts, const struct image *image)
 {
@@ -160,7 +160,7 @@ static void copy_image(struct copier *copier, struct parts *parts, struct image 
 				continue;
 			if (!parts->part[i].off)
 				base = parts->part[i].va;
-			/* A server that is silent may take one of the few readers, not all. */
+			/* A silent server may hang one of the few reads, not all. */
 			if (!parts->part[i].remote || !hangs)
 				copy_part(copier, &parts->part[i]);
 		}

@@ -27,15 +27,14 @@ bool interrupt_text_has_fred(const char *cpuinfo_path)
 		for (at = strstr(line, " fred"); at; at = strstr(at + 1, " fred"))
 			if (at[5] == ' ' || at[5] == '\n')
 				return true;
-		return false; /* CPUs do not differ in that */
+		return false; /* all CPUs are alike in that */
 	}
 	return false;
 }
 
 /*
- * Which interrupt it is depends on who runs the machine (apic_timer, hyperv_stimer0,
- * xen_hvm_callback ...): all their entries lie one after another, each some dozen bytes long
- * (asm/idtentry.h).
+ * The timer's interrupt depends on the hypervisor (apic_timer, hyperv_stimer0, xen_hvm_callback
+ * ...). All entries lie one after another, each some dozen bytes long (asm/idtentry.h).
  */
 static void find_idt(struct bpfprof_cfg *cfg, const char *path)
 {
@@ -49,7 +48,7 @@ static void find_idt(struct bpfprof_cfg *cfg, const char *path)
 		return;
 	cfg->softirq_start = ranges[0].start;
 	cfg->softirq_end = ranges[0].end;
-	/* Where compilers split it; what lies in between is softirq.c too. */
+	/* Where compilers split it; the text between is softirq.c, too. */
 	if (part->start && part->start < cfg->softirq_start &&
 	    cfg->softirq_start - part->start < SOFTIRQ_BYTES)
 		cfg->softirq_start = part->start;
@@ -61,9 +60,9 @@ static void find_idt(struct bpfprof_cfg *cfg, const char *path)
 }
 
 /*
- * With FRED two entries serve all events, one of user mode and behind it one of the kernel, which the
- * entry of KVM's interrupts follows (arch/x86/entry/entry_64_fred.S, since Linux 6.9). A label of its
- * own (asm_fred_exit_user) may stand where the call in the first one returns to.
+ * With FRED two entries serve all events: one for user mode, and behind it one for the kernel,
+ * followed by the entry of KVM's interrupts (arch/x86/entry/entry_64_fred.S, since Linux 6.9). The
+ * return address of the call in the first one may have a label of its own (asm_fred_exit_user).
  */
 static void find_fred(struct bpfprof_cfg *cfg, const char *path)
 {
@@ -77,7 +76,7 @@ static void find_fred(struct bpfprof_cfg *cfg, const char *path)
 	cfg->fred_user_start = all->start;
 	cfg->fred_user_end = kernel->start;
 	cfg->fred_kernel_start = kernel->start;
-	/* A namesake elsewhere must not make all in between an entry. */
+	/* A namesake elsewhere must not make all text between an entry. */
 	cfg->fred_kernel_end = all->end - all->start > FRED_BYTES ? kernel->end : all->end;
 }
 
@@ -90,7 +89,7 @@ void interrupt_text_find(struct bpfprof_cfg *cfg, const char *kallsyms_path, boo
 
 void interrupt_text_find_wakes(struct bpfprof_cfg *cfg, const char *kallsyms_path)
 {
-	/* Compilers may make two of them one. */
+	/* Compilers may merge two of them. */
 	struct kallsyms_range ranges[] = { { .name = "irqentry_exit" },
 					   { .name = "irqentry_exit_to_user_mode" },
 					   { .name = "try_to_wake_up" } };

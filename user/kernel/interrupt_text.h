@@ -3,22 +3,22 @@
 #define BPFPROF_KERNEL_INTERRUPT_TEXT_H
 
 /*
- * Where in the kernel's text interrupts come in: there the timer clock's own interrupt ends in a
- * kernel stack (bpf/own_frames.h).
+ * Ranges of interrupt entries in the kernel's text: there the frames of the timer clock's own
+ * interrupt end (bpf/own_frames.h).
  */
 
 #include <stdbool.h>
 
 struct bpfprof_cfg;
 
-/* Does this file, normally /proc/cpuinfo, say that events are delivered by FRED? No, if unreadable. */
+/* Does this file, normally /proc/cpuinfo, list the feature FRED? No, if it is unreadable. */
 bool interrupt_text_has_fred(const char *cpuinfo_path);
 /*
- * Fills in the text ranges of cfg from a file, normally /proc/kallsyms; those that are not to be
- * found there, or not to be read, stay as they are. With fred it is read twice, to its end.
+ * Sets the text ranges of cfg from a file, normally /proc/kallsyms. Ranges that it lacks stay
+ * unchanged. With fred the file is read twice.
  */
 void interrupt_text_find(struct bpfprof_cfg *cfg, const char *kallsyms_path, bool fred);
-/* The same of where an interrupt's thread goes on, and of what wakes threads (bpf/wakers.bpf.c). */
+/* The same for the exit of interrupts, and for functions that wake threads (bpf/wakers.bpf.c). */
 void interrupt_text_find_wakes(struct bpfprof_cfg *cfg, const char *kallsyms_path);
 
 #endif

@@ -17,7 +17,7 @@
 
 struct kernel_memory {
 	struct kernel_memory_bpf *skel;
-	struct bpfprof_kernel_read *request; /* the map's value */
+	struct bpfprof_kernel_read *request; /* the value of the map */
 	struct kernel_view view;
 };
 
@@ -66,7 +66,7 @@ static int layout_read(struct kernel_memory *memory, int own_fd)
 		return err;
 	if (bpf_map_lookup_elem(fd, &zero, &layout))
 		return -errno;
-	if (!layout.page_bytes) /* it did not run */
+	if (!layout.page_bytes) /* the program did not run */
 		return -EIO;
 	memory->view.layout = layout;
 	return 0;
@@ -96,7 +96,7 @@ int kernel_memory_open(struct kernel_memory **ret)
 	err = layout_read(memory, -1);
 	if (err)
 		goto fail;
-	malloc_trim(0); /* libbpf has read the kernel's types, 12 MiB */
+	malloc_trim(0); /* libbpf has read the types of the kernel, 12 MiB */
 	*ret = memory;
 	return 0;
 fail:
@@ -131,7 +131,7 @@ int kernel_memory_own_inode(struct kernel_memory *memory, int fd)
 	return !err && !memory->view.layout.own_inode ? -EBADF : err;
 }
 
-/* The first thread that has one: a leader may have exited before the others. */
+/* Uses the first thread with a root: a leader may have exited before the others. */
 int kernel_memory_root(struct kernel_memory *memory, uint32_t pid, struct bpfprof_task_root *ret)
 {
 	__cleanup(close_fd) int link_fd =

@@ -13,16 +13,16 @@
 
 struct walker {
 	const struct kernel_view *view;
-	uint32_t steps; /* that may still be taken */
+	uint32_t steps; /* steps left */
 };
 
-/* A folder as one mount shows it. */
+/* A folder in one mount. */
 struct place {
 	uint64_t mount; /* struct mount */
 	uint64_t dentry;
 };
 
-/* A dentry; all of it is read at once. */
+/* A dentry, read in one piece. */
 struct name {
 	uint64_t next, parent, inode, text, pprev;
 	uint32_t len;
@@ -47,21 +47,21 @@ static int name_read(const struct kernel_view *view, uint64_t dentry, struct nam
 	return err;
 }
 
-/* Is the name in use, and this one? 1, 0 or -errno. */
+/* Is the name in use, and equal? 1, 0 or -errno. */
 static int name_is(const struct kernel_view *view, const struct name *name, const char *text,
 		   size_t len)
 {
 	char found[MAX_NAME];
 	int err;
 
-	/* Not one of a file that does not exist, or was deleted. */
+	/* Not the name of a file that does not exist, or was deleted. */
 	if (name->len != len || !name->inode || !name->pprev)
 		return 0;
 	err = kernel_view_copy(view, name->text, found, (uint32_t)len);
 	return err ? err : !memcmp(found, text, len);
 }
 
-/* The same of a dentry, in that folder. 1, 0, -EAGAIN (it is not in there any more) or -errno. */
+/* The same for a dentry in this folder. 1, 0, -EAGAIN (it has left the folder) or -errno. */
 static int child_is(const struct kernel_view *view, uint64_t folder, uint64_t dentry,
 		    const char *text, size_t len, uint64_t *ret_next)
 {
@@ -117,7 +117,7 @@ static int mount_read(const struct kernel_view *view, uint64_t mount, struct mou
 	return kernel_view_read(view, pieces, sizeof(pieces) / sizeof(pieces[0]));
 }
 
-/* The mount on that folder, if there is one. 1, 0 or -errno. */
+/* Finds the mount on this folder. 1, 0 or -errno. */
 static int mount_find(struct walker *walker, struct place *place)
 {
 	uint64_t head = place->mount + walker->view->layout.mount_mounts, next, mount;
@@ -143,7 +143,7 @@ static int mount_find(struct walker *walker, struct place *place)
 	return err;
 }
 
-/* To what is mounted there, and on that, as far as it goes. */
+/* Follows mounts on this folder, and mounts on those, to the last one. */
 static int mounts_cross(struct walker *walker, struct place *place)
 {
 	int err;
@@ -185,7 +185,9 @@ int kernel_inode_read(const struct kernel_view *view, uint64_t va, struct kernel
 	err = kernel_view_read(view, behind, sizeof(behind) / sizeof(behind[0]));
 	if (err)
 		return err;
-	/* Files of a layered file system have the pages of another inode: none of ours does. */
+	/*
+	 * A file of a layered file system has the pages of another inode; tmpfs has no such files.
+	 */
 	if (host != va)
 		return -EAGAIN;
 	*ret = inode;
@@ -203,7 +205,7 @@ static int mode_read(const struct kernel_view *view, uint64_t dentry, uint16_t *
 		     : -EAGAIN;
 }
 
-/* The child of that name. */
+/* Goes to the child with this name. */
 static int step_down(struct walker *walker, uint64_t folder, const char *text, size_t len,
 		     uint64_t *ret)
 {
@@ -221,7 +223,7 @@ static int step_down(struct walker *walker, uint64_t folder, const char *text, s
 	return child_find(walker, folder, text, len, ret);
 }
 
-/* Memory of an inode may be another one's by now: it is the one that the name still leads to. */
+/* The memory of an inode may be reused: it is valid if the name still leads to it. */
 static int inode_of(const struct kernel_view *view, uint64_t dentry, struct kernel_inode *ret)
 {
 	uint64_t before, after;
@@ -234,7 +236,7 @@ static int inode_of(const struct kernel_view *view, uint64_t dentry, struct kern
 	return err ? err : before == after ? 0 : -EAGAIN;
 }
 
-/* What is mounted on the root folder itself does not count, as in path_init() of the kernel. */
+/* Mounts on the root folder itself do not count, as in the kernel's path_init(). */
 static int walk(struct walker *walker, struct place place, const char *path,
 		struct kernel_inode *ret)
 {
@@ -262,7 +264,7 @@ static int walk(struct walker *walker, struct place place, const char *path,
 		place.dentry = child;
 		err = mounts_cross(walker, &place);
 	}
-	/* Whoever has rights in a user namespace of its own may mount another's file there. */
+	/* With rights in its own user namespace, a process may mount another's file there. */
 	if (!err && child && place.dentry != child)
 		return -EPERM;
 	if (!err)
@@ -273,7 +275,7 @@ static int walk(struct walker *walker, struct place place, const char *path,
 	return err < 0 ? err : err ? 0 : -EAGAIN;
 }
 
-/* Memory that was given back while it was looked at can be unmapped, too. */
+/* Memory freed during the walk may be unmapped, too. */
 int kernel_path_find(const struct kernel_view *view, uint64_t mount, uint64_t dentry,
 		     const char *path, uint32_t *steps, struct kernel_inode *ret)
 {

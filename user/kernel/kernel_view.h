@@ -3,9 +3,9 @@
 #define BPFPROF_KERNEL_KERNEL_VIEW_H
 
 /*
- * The kernel's memory as its readers see it: bytes at addresses, and where structs have their members.
- * Nothing is locked, so everything that is read may be stale or half written: readers bound
- * every loop, and prove at the end that what they began with still holds.
+ * The interface to the kernel's memory: bytes at addresses, and offsets of members of structs.
+ * Nothing is locked, so all data may be stale or half written: readers bound every loop, and check
+ * at the end that their start is still valid.
  */
 
 #include <stddef.h>
@@ -17,17 +17,20 @@ struct kernel_piece {
 	uint64_t va;
 	void *dst;
 	uint32_t len; /* at most BPFPROF_KERNEL_BYTES */
-	int result; /* 0 or -errno: then dst holds zeros, or anything */
+	int result; /* 0 or -errno: then dst is zero or undefined */
 };
 
 struct kernel_view {
-	/* All pieces, at most BPFPROF_KERNEL_PIECES, in one pass. 0, or -errno: the pass itself failed. */
+	/*
+	 * Reads all pieces, at most BPFPROF_KERNEL_PIECES, in one pass. 0, or -errno: the pass
+	 * itself failed.
+	 */
 	int (*read)(void *arg, struct kernel_piece *pieces, size_t nr);
 	void *arg;
 	struct bpfprof_kernel_layout layout;
 };
 
-/* All nr pieces, or -errno of the first that failed. */
+/* Reads all nr pieces, or returns -errno of the first that failed. */
 int kernel_view_read(const struct kernel_view *view, struct kernel_piece *pieces, size_t nr);
 int kernel_view_copy(const struct kernel_view *view, uint64_t va, void *dst, uint32_t len);
 int kernel_view_pointer(const struct kernel_view *view, uint64_t va, uint64_t *ret);

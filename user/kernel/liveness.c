@@ -14,20 +14,20 @@
 #include "proc/usage.h"
 #include "bpfprof.skel.h"
 
-#define CHECKS 100 /* processes each time, and as many targets */
+#define CHECKS 100 /* processes per call, and as many targets */
 
-/* Found to be gone a second ago. */
+/* A process that was found ended a second ago. */
 struct suspect {
 	uint32_t pid;
-	bool process; /* or else a target that we know nothing more of */
-	bool zombies; /* asked for with them */
+	bool process; /* false: a target that is no known process */
+	bool zombies; /* the check included zombies */
 	uint64_t start_ns;
 };
 
-/* Going once through all processes, or through all targets. */
+/* One pass over all processes, or over all targets. */
 struct round {
-	uint64_t nr_lost; /* events that had been lost when it began */
-	bool zombies; /* some were lost in the round before: asks for these too */
+	uint64_t nr_lost; /* lost events when the pass began */
+	bool zombies; /* events were lost in the pass before, so this one includes zombies */
 };
 
 struct liveness {
@@ -71,16 +71,16 @@ bool liveness_is(pid_t pid, bool zombies)
 {
 	struct proc_usage usage;
 
-	/* Of a process: the number may be a thread's by now. */
+	/* For a process: the number may belong to a thread by now. */
 	if (syscall(SYS_tgkill, pid, pid, 0) && errno == ESRCH)
 		return true;
 	if (!zombies || proc_usage_read(&usage, pid))
 		return false;
-	/* A first thread that has ended waits for the others. */
+	/* A main thread that has ended waits for the others. */
 	return (usage.state == 'Z' || usage.state == 'X') && usage.nr_threads <= 1;
 }
 
-/* One that has no number here that we know of counts as alive. */
+/* A process without a known pid here counts as alive. */
 static bool process_is_gone(const struct liveness *gone, const struct process *process,
 			    bool zombies)
 {
@@ -105,7 +105,7 @@ static void suspect_add(struct liveness *gone, uint32_t pid, const struct proces
 	};
 }
 
-/* What is still there of those, and still gone, no event will tell. */
+/* If such a process is still known, and has still ended, no event will report it. */
 static void suspects_judge(struct liveness *gone)
 {
 	struct process *process;
@@ -168,7 +168,7 @@ static void targets_check(struct liveness *gone)
 
 	for (nr = 0; nr < CHECKS; nr++) {
 		if (bpf_map_get_next_key(fd, gone->last_target ? &gone->last_target : NULL, &pid)) {
-			gone->last_target = 0; /* from the first one, next time */
+			gone->last_target = 0; /* the next call begins with the first one */
 			round_begin(gone, round);
 			return;
 		}

@@ -3,9 +3,9 @@
 #define BPFPROF_KERNEL_LIVENESS_H
 
 /*
- * Processes whose end was not told: its event found the ring buffer full, or came before we knew
- * them. So all that are known, and all targets, are asked for in turn, some hundred a second. One
- * that is gone is asked for again a second later: its event may have been under way.
+ * Finds processes whose exit event was lost because the ring buffer was full, or came before they
+ * were known. It checks all known processes and all targets in turn, some hundred a second. A
+ * second later it checks an ended one again, because its event may still be in the ring.
  */
 
 #include <stdbool.h>
@@ -18,8 +18,9 @@ struct processes;
 struct session;
 
 struct liveness_handlers {
-	void (*process)(void *arg, struct process *process); /* not dead yet, as far as we knew */
-	void (*target)(void *arg, uint32_t pid); /* one that is no known process */
+	/* A known process without an exit event. */
+	void (*process)(void *arg, struct process *process);
+	void (*target)(void *arg, uint32_t pid); /* a target that is no known process */
 	void *arg;
 };
 
@@ -28,15 +29,15 @@ int liveness_new(struct liveness **ret, struct session *session, struct processe
 		 const struct liveness_handlers *handlers);
 void liveness_free(struct liveness *gone);
 
-/* To be called about once a second, with the ring buffer read to its end. */
+/* Call it about once a second, after the ring buffer is empty. */
 void liveness_run(struct liveness *gone);
 
-/* How many were found so far. */
+/* Ended processes found so far. */
 uint64_t liveness_count(const struct liveness *gone);
 
 /*
- * Of a pid as it is known here: has that process ended? With zombies, which costs a read of
- * /proc/PID/stat, one that only waits for its parent has, too.
+ * Has the process with this pid of our pid namespace ended? With zombies, which costs a read of
+ * /proc/PID/stat, a process that waits for its parent has ended, too.
  */
 bool liveness_is(pid_t pid, bool zombies);
 

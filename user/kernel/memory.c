@@ -17,7 +17,7 @@
 struct memory_job {
 	int prog_fd;
 	uint32_t pid;
-	uint32_t len; /* result: bytes got */
+	uint32_t len; /* result: bytes read */
 	uint8_t data[BPFPROF_MEMORY_BYTES]; /* result */
 };
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The tree (struct xarray, Documentation/core-api/xarray.rst and include/linux/xarray.h of the
- * kernel): the head, and each slot of a node, is
+ * kernel): its head, and each slot of a node, is
  *   0               nothing
  *   ...1            a value: the page is swapped out
- *   ...10 > 4096    a node, at that address less 2; its shift says how many bits of the number of a
- *                   page lie below it
- *   ...10           in a slot, and at most SIBLING_MAX: see the slot of the number in the upper bits; else
- *                   one that is being changed
- *   ...00           a folio: pages that follow each other, from a multiple of their number on
+ *   ...10 > 4096    a node, at this address minus 2; its shift is the number of bits of a page number
+ *                   below it
+ *   ...10           in a slot, and at most SIBLING_MAX: see the slot with the number in the upper bits;
+ *                   otherwise an entry that is changing
+ *   ...00           a folio: consecutive pages, from a multiple of their count on
  * A folio of several pages stands in each of their slots, or in the first one and its siblings, or in
- * a slot of a node further up.
+ * a slot of a higher node.
  */
 #include "kernel/page_cache.h"
 
@@ -22,16 +22,16 @@
 
 #define MIN_SLOTS 16
 #define MAX_SLOTS 64
-#define FOLIO_BYTES 48 /* what is read of one */
+#define FOLIO_BYTES 48 /* bytes read of one */
 #define MAX_LEVELS 11 /* of 6 bits each */
 #define MAX_TRIES 8
-#define MAX_PAGES BPFPROF_KERNEL_PIECES /* in one go */
+#define MAX_PAGES BPFPROF_KERNEL_PIECES /* per call */
 #define MAX_FOLIO_PAGES (1U << 18) /* 1 GiB */
 #define NODE_MIN 4096
 #define ENTRY_RETRY 1026
-#define ENTRY_ZERO 1030 /* kept free for a page */
+#define ENTRY_ZERO 1030 /* reserved for a page */
 
-/* The node that was read last: the next page is most likely in it, too. */
+/* The last node read; the next page is probably in it, too. */
 struct tree_node {
 	uint64_t va; /* 0: none */
 	uint64_t slots[MAX_SLOTS];
@@ -44,10 +44,10 @@ struct tree {
 	struct tree_node nodes[MAX_LEVELS];
 };
 
-/* What there is of a page. */
+/* State of a page. */
 struct found {
-	uint64_t entry; /* of the tree */
-	uint64_t page; /* struct page; 0: it has none */
+	uint64_t entry; /* its entry in the tree */
+	uint64_t page; /* struct page; 0: none */
 };
 
 static bool entry_is_node(uint64_t entry)
@@ -77,7 +77,7 @@ static int node_read(struct tree *tree, uint32_t level, uint64_t va)
 	return 0;
 }
 
-/* The entry of the page of that number. 0, -EAGAIN or -errno. */
+/* Finds the entry of the nth page. 0, -EAGAIN or -errno. */
 static int tree_find(struct tree *tree, uint64_t nth, uint64_t *ret)
 {
 	uint64_t nr_slots = tree->view->layout.node_nr_slots, entry = tree->head, slot;
@@ -92,18 +92,18 @@ static int tree_find(struct tree *tree, uint64_t nth, uint64_t *ret)
 		if (err)
 			return err;
 		node = &tree->nodes[level];
-		if (node->shift >= shift) /* further down they are smaller */
+		if (node->shift >= shift) /* nodes further down must be smaller */
 			return -EAGAIN;
 		shift = node->shift;
 		slot = nth >> shift;
-		if (!level && slot >= nr_slots) /* behind all that there are */
+		if (!level && slot >= nr_slots) /* past the end of the tree */
 			entry = 0;
 		else
 			entry = node->slots[slot % nr_slots];
 		if ((entry & 3) == 2 && entry < nr_slots * 4)
 			entry = node->slots[entry >> 2];
 	}
-	if (!level && nth) /* alone in the tree is only the first page */
+	if (!level && nth) /* a single entry is the first page */
 		entry = 0;
 	if ((entry & 3) == 2 && entry != ENTRY_ZERO)
 		return -EAGAIN;
@@ -122,7 +122,7 @@ static uint32_t min3(uint32_t a, uint32_t b, uint32_t c)
 	return c < low ? c : low;
 }
 
-/* What the folios among the entries say of themselves, in one pass: two pieces of each would be two. */
+/* Reads the folios of all entries in one pass; two pieces each would need two passes. */
 static int folios_read(struct tree *tree, const struct found *found, size_t nr,
 		       struct folio *folios)
 {
@@ -151,7 +151,7 @@ static int folios_read(struct tree *tree, const struct found *found, size_t nr,
 	return err;
 }
 
-/* Has the folio that page, of this file? 0, -EAGAIN or -errno. */
+/* Does the folio have this page of this file? 0, -EAGAIN or -errno. */
 static int page_of(struct tree *tree, const struct page_cache *cache, const struct folio *folio,
 		   uint64_t nth, struct found *found)
 {
@@ -161,14 +161,17 @@ static int page_of(struct tree *tree, const struct page_cache *cache, const stru
 	if (folio->mapping != cache->inode.mapping || folio->index > nth ||
 	    nth - folio->index >= MAX_FOLIO_PAGES)
 		return -EAGAIN;
-	if (folio->index != nth) { /* pages follow each other from its first one on */
+	if (folio->index != nth) { /* pages are consecutive from its first one on */
 		err = tree_find(tree, folio->index, &first);
 		if (err)
 			return err;
 		if (first != found->entry)
 			return -EAGAIN;
 	}
-	/* Until it is filled, as with fallocate(), memory has what its last owner left: read(2) says 0. */
+	/*
+	 * A page that was not filled, as after fallocate(), has old bytes of another owner: read(2)
+	 * returns 0.
+	 */
 	if (folio->flags >> (tree->view->layout.folio_uptodate & 63) & 1)
 		found->page = found->entry + (nth - folio->index) * tree->view->layout.page_bytes;
 	return 0;
@@ -198,7 +201,7 @@ static int pages_find(const struct page_cache *cache, uint64_t first, size_t nr,
 	return err;
 }
 
-/* The inode, as it is now: the same file's? */
+/* Reads the inode again: does it still belong to the file? */
 static int inode_check(const struct page_cache *cache, struct kernel_inode *ret)
 {
 	const struct kernel_inode *was = &cache->inode;
@@ -213,7 +216,7 @@ static int inode_check(const struct page_cache *cache, struct kernel_inode *ret)
 		       : -ESTALE;
 }
 
-/* One try: whole pages from first on into dst, which begin skip bytes further on. */
+/* One try: copies whole pages from first on to dst, without the first skip bytes. */
 static int pages_copy(const struct page_cache *cache, uint64_t first, size_t nr, size_t skip,
 		      uint8_t *dst, size_t len, size_t *ret_nr)
 {

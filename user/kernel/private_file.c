@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * tmpfs and ramfs have no disk: names lie in the kernel's cache of names, contents in its page cache. So
- * a file can be read as memory:
- *   1. An iterator tells the root folder of the process (kernel_memory.h).
+ * tmpfs and ramfs have no disk: names lie in the kernel's name cache, contents in its page cache. So a
+ * file can be read as memory:
+ *   1. An iterator returns the root folder of the process (kernel_memory.h).
  *   2. From there the path leads over mounts and names to the inode (kernel_path.h).
  *   3. The inode's tree leads to the struct page of each page (page_cache.h).
- *   4. The direct map holds the contents of a page (direct_map.h). Where it lies is found out once, by a
- *      file of our own of which steps 3 and 4 must give what was written to it.
- * No lock is held from one read to the next, so each step proves its result by reading again.
+ *   4. The direct map holds the contents of a page (direct_map.h). A file of our own shows where it
+ *      lies: for it, steps 3 and 4 must return what was written to the file.
+ * No lock is held between two reads, so each step checks its result by reading again.
  */
 #include "kernel/private_file.h"
 
@@ -33,9 +33,9 @@
 #define RAMFS_MAGIC 0x858458f6
 #define NR_PROOFS 8
 #define MIN_PROOFS 3
-/* Whoever fills folders with names takes time from others, but not their names. */
+/* A process that fills folders with names costs others time, but not their files. */
 #define STEPS_OF_ONE 131072 /* some 0.2 s */
-#define STEPS_OF_ALL (4U * STEPS_OF_ONE) /* in STEPS_NS; then each has STEPS_LEAST */
+#define STEPS_OF_ALL (4U * STEPS_OF_ONE) /* per STEPS_NS; after that, each file has STEPS_LEAST */
 #define STEPS_LEAST 2048
 #define RETRY_NS (10 * NS_PER_SECOND) /* loading costs some 30 ms */
 #define STEPS_NS (10 * NS_PER_SECOND)
@@ -45,11 +45,11 @@
 
 struct private_files {
 	struct kernel_memory *memory; /* NULL: not loaded yet */
-	pid_t loaded_by; /* process of ours: children that are forked later share its map */
-	struct direct_map direct_map; /* the same until the machine boots */
-	uint32_t steps; /* left of STEPS_OF_ALL */
+	pid_t loaded_by; /* our process; children that fork later share its map */
+	struct direct_map direct_map; /* valid until the next boot */
+	uint32_t steps; /* rest of STEPS_OF_ALL */
 	uint64_t steps_until_ns; /* CLOCK_MONOTONIC */
-	uint64_t retry_ns; /* after a failure: CLOCK_MONOTONIC */
+	uint64_t retry_ns; /* after a failure, CLOCK_MONOTONIC */
 };
 
 static bool is_memory(const struct kernel_inode *inode)
@@ -57,7 +57,7 @@ static bool is_memory(const struct kernel_inode *inode)
 	return inode->magic == TMPFS_MAGIC || inode->magic == RAMFS_MAGIC;
 }
 
-/* A file in memory, of pages that begin with random bytes. Its descriptor, or -errno. */
+/* Makes a file in memory whose pages begin with random bytes. Returns its descriptor, or -errno. */
 static int proofs_write(struct direct_map_proof *proofs, size_t nr)
 {
 	int fd = memfd_create("bpfprof", MFD_CLOEXEC | MFD_NOEXEC_SEAL);
@@ -78,7 +78,7 @@ static int proofs_write(struct direct_map_proof *proofs, size_t nr)
 	return fd;
 }
 
-/* By a file of our own, which is found as others will be. */
+/* With a file of our own, found in the same way as other files. */
 static int direct_map_learn(struct direct_map *ret, struct kernel_memory *memory)
 {
 	const struct kernel_view *view = kernel_memory_view(memory);
@@ -192,7 +192,7 @@ static int inode_find(struct kernel_inode *ret, struct private_files *files, uin
 		return err;
 	if (err && err != -ENOENT)
 		return -EXDEV;
-	/* Elsewhere a name that is not in memory may be on a disk. */
+	/* In other file systems, a name outside the cache may be on a disk. */
 	if (!is_memory(ret))
 		return -EXDEV;
 	return err ? err : owner_check(ret, owned);

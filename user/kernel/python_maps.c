@@ -29,7 +29,7 @@ struct python_maps {
 	uint32_t next_id;
 	uint32_t nr_slots;
 	uint32_t nr_new; /* code objects since the last cleaning */
-	uint64_t nr_full; /* the counter of the kernel then */
+	uint64_t nr_full; /* the kernel's counter at that time */
 };
 
 int python_maps_new(struct python_maps **ret, struct session *session)
@@ -43,7 +43,7 @@ int python_maps_new(struct python_maps **ret, struct session *session)
 	maps->next_id = 1;
 	maps->nr_slots = bpf_map__max_entries(session->skel->maps.pythons);
 	err = arena_new(&maps->slots, maps->nr_slots, 1);
-	if (!err && arena_take(maps->slots, 1, 0)) /* 0 means none: never handed out */
+	if (!err && arena_take(maps->slots, 1, 0)) /* 0 means none, so it stays taken */
 		err = -EINVAL;
 	if (err) {
 		python_maps_free(maps);
@@ -69,7 +69,7 @@ int python_maps_layout(struct python_maps *maps, uint32_t nr,
 	return bpf_map_update_elem(fd, &nr, layout, BPF_ANY) ? -errno : 0;
 }
 
-/* Puts range in the place of the smallest one that is there, if it is larger. */
+/* Replaces the smallest range by this one, if this is larger. */
 static void range_put(struct bpfprof_evals *evals, const struct python_range *range)
 {
 	struct bpfprof_eval_range *least = &evals->range[0];
@@ -106,7 +106,7 @@ static void slot_clear(struct python_maps *maps, uint32_t *slot, uint64_t now_ns
 	*slot = 0;
 }
 
-/* One slot for each runtime, and none for what is none any more. 0 or -ENOSPC. */
+/* One slot for each runtime; frees slots of runtimes that are gone. 0 or -ENOSPC. */
 static int slots_take(struct python_maps *maps, struct process *process, uint64_t now_ns)
 {
 	uint32_t i;
@@ -135,7 +135,7 @@ int python_maps_set(struct python_maps *maps, struct process *process, uint64_t 
 	if (!process->tables->python_id && process->tables->python_slots[0])
 		process->tables->python_id = maps->next_id++;
 	for (i = process->pythons->nr;
-	     i--;) { /* an element leads to the next one: that comes first */
+	     i--;) { /* an element points to the next one, so the next one is written first */
 		if (!process->tables->python_slots[i])
 			continue;
 		value = (struct bpfprof_python){
@@ -164,10 +164,7 @@ void python_maps_clear(struct python_maps *maps, struct process *process, uint64
 	process->tables->python_old_id = 0;
 }
 
-/*
- * Ids of the Python processes that there are, with old those that they had, and 0, which is none. 0 or
- * -ENOMEM.
- */
+/* Collects the ids of live Python processes, with their old ids, and 0 (none). 0 or -ENOMEM. */
 static int ids_collect(struct id_tally *ids, const struct processes *processes, bool old)
 {
 	const struct process *process;
@@ -189,11 +186,11 @@ static bool is_alive(void *arg, uint32_t id)
 	return id_tally_find(arg, id) != NULL;
 }
 
-/* Of which process there are how many code objects in the map, by its id. */
+/* Code objects in the map by id of their process. */
 struct tally {
 	const struct id_tally *ids;
 	uint32_t all;
-	uint32_t many; /* more than that of one process are too many */
+	uint32_t many; /* a process with more has too many */
 };
 
 static bool keep_alive(struct tally *tally, uint32_t id, uint32_t i)
@@ -241,7 +238,7 @@ static void codes_delete(const struct python_maps *maps, struct tally *tally,
 	}
 }
 
-/* From now on a process may have as many new elements as it has left free. */
+/* Sets the quota of each process to its free share. */
 static void quotas_renew(const struct python_maps *maps, const struct processes *processes,
 			 const struct id_tally *kept)
 {
@@ -281,10 +278,12 @@ void python_maps_clean(struct python_maps *maps, const struct processes *process
 	if (ids_collect(&ids, processes, false) || ids_collect(&known, processes, true))
 		goto out;
 	codes_delete(maps, &tally, keep_alive);
-	/* Those that have most give way; what is still in use of that is sent again. */
+	/*
+	 * The processes with the most code objects lose them; the kernel sends those in use again.
+	 */
 	tally.many = tally.all > max / 4 * 3 ? max / 32 : BPFPROF_PYTHON_MAX_CODES / 2;
 	codes_delete(maps, &tally, keep_share);
-	codes_forget(codes, is_alive, &known); /* frames with old ones may be under way */
+	codes_forget(codes, is_alive, &known); /* frames with old ids may be in flight */
 	quotas_renew(maps, processes, &ids);
 	maps->nr_new = 0;
 	maps->nr_full = full;
@@ -294,15 +293,15 @@ out:
 }
 
 /*
- * From now on the kernel knows the process under another id: what still runs in it is sent anew,
- * whatever caches and maps had of it.
+ * Gives the process another id: the kernel sends its code objects again, whatever its maps and
+ * caches have.
  */
 static void id_renew(struct python_maps *maps, struct process *process, uint64_t now_ns)
 {
 	process->tables->python_old_id = process->tables->python_id;
 	process->tables->python_id = maps->next_id++;
 	python_maps_set(maps, process, now_ns);
-	maps->nr_new = CLEAN_EVERY; /* what it had under the old one is no use to anybody */
+	maps->nr_new = CLEAN_EVERY; /* the objects of the old id are useless */
 }
 
 static void codes_sweep_alive(const struct processes *processes, struct codes *codes,

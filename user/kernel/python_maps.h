@@ -3,8 +3,8 @@
 #define BPFPROF_KERNEL_PYTHON_MAPS_H
 
 /*
- * What the BPF side has to know to walk Python frames: layouts, where the interpreter of
- * each process is; and the map of code objects that it has sent, which is kept from filling up.
+ * The maps by which BPF walks Python frames: layouts, and the runtimes of each process; and the map
+ * of code objects that were sent, which must not fill up.
  */
 
 #include <stddef.h>
@@ -26,15 +26,15 @@ int python_maps_layout(struct python_maps *maps, uint32_t nr,
 		       const struct bpfprof_python_layout *layout);
 
 /*
- * Where an image up to 3.10 has its eval loop: calls of it are looked at for the frame that they run; of
- * several ranges the largest. 0 or -errno.
+ * The ranges of the eval loop in an image up to 3.10; of several, the largest. BPF finds the frames
+ * that calls of it run. 0 or -errno.
  */
 int python_maps_evals(struct python_maps *maps, uint32_t image, const struct python_range *ranges,
 		      size_t nr);
 
 /*
- * Puts process->pythons in force: each has an element then (process->tables->python_slots). 0; -ENOSPC: too
- * many such processes, so that the last ones of this one have none.
+ * Publishes process->pythons: each then has an element (process->tables->python_slots). 0; -ENOSPC: too
+ * many runtimes; the last ones of this process have no element.
  */
 int python_maps_set(struct python_maps *maps, struct process *process, uint64_t now_ns);
 void python_maps_clear(struct python_maps *maps, struct process *process, uint64_t now_ns);
@@ -42,14 +42,14 @@ void python_maps_clear(struct python_maps *maps, struct process *process, uint64
 /* A code object was sent. */
 void python_maps_code(struct python_maps *maps);
 /*
- * Now and then (to be called about once a second): code objects of processes that are gone are
- * thrown out of the map, and their ids out of codes; more where the map is full.
+ * Call it about once a second. It deletes code objects of ended processes from the map now and
+ * then, and their ids from codes; more if the map is full.
  */
 void python_maps_clean(struct python_maps *maps, const struct processes *processes,
 		       struct codes *codes);
 /*
- * codes_sweep() with the processes that there are. Of those that are crowded the kernel sends
- * again what is in use.
+ * Calls codes_sweep() with the live processes. For crowded ones, the kernel sends code objects in
+ * use again.
  */
 void python_maps_sweep(struct python_maps *maps, struct processes *processes, struct codes *codes,
 		       const uint64_t *frames, size_t nr, uint64_t now_ns);

@@ -16,13 +16,13 @@
 #include "proc/processes.h"
 #include "bpfprof.h"
 
-#define MAX_PIECES 64 /* of one process */
-#define MAX_COMPARED 128 /* ranges, at once: a process can have very many that are in vain */
-#define MAX_NS (NS_PER_SECOND / 5) /* and what that may take, twice */
-#define MAX_HOLES 8 /* ranges that only mappings without code can explain, at once */
+#define MAX_PIECES 64 /* per process */
+#define MAX_COMPARED 128 /* ranges per call; a process can have very many unsuitable ones */
+#define MAX_NS (NS_PER_SECOND / 5) /* time for them, twice */
+#define MAX_HOLES 8 /* ranges per call that only mappings without code can explain */
 #define PAGE_BYTES UINT64_C(4096)
-#define MAX_SAMPLES 16 /* parts of a range of which a piece each is compared */
-#define MAX_LOOKED 64 /* pages in a part where there may be one that tells something */
+#define MAX_SAMPLES 16 /* parts of a range; one piece of each is compared */
+#define MAX_LOOKED 64 /* pages of a part to search for a distinctive piece */
 #define SAMPLE_BYTES 128
 
 static uint64_t page_down(uint64_t at)
@@ -40,12 +40,12 @@ static bool is_filler(const uint8_t *data)
 	return !memcmp(data, data + 1, SAMPLE_BYTES - 1);
 }
 
-/* Something that tells one page from others: not all one byte. Its offset in the page, or -1. */
+/* Finds a distinctive piece, not all one byte. Its offset in the page, or -1. */
 static int sample_find(struct image *image, uint64_t off, uint8_t page[PAGE_BYTES])
 {
 	size_t at;
 
-	/* The last page of a segment may be the file's last one, too. */
+	/* The last page of a segment may be the last page of the file, too. */
 	memset(page, 0, PAGE_BYTES);
 	if (elf_image_read(image->elf, off, page, PAGE_BYTES) &&
 	    elf_image_read(image->elf, off, page, PAGE_BYTES / 2))
@@ -56,7 +56,10 @@ static int sample_find(struct image *image, uint64_t off, uint8_t page[PAGE_BYTE
 	return -1;
 }
 
-/* One sample in pages [first, last) of piece, as is_filler() leaves any. 1, 0, or -errno; -ENODATA: there is none. */
+/*
+ * Compares one sample in pages [first, last) of piece, except as is_filler() says. 1, 0, or -errno;
+ * -ENODATA: no sample.
+ */
 static int sample_compare(struct remapped_job *job, struct image *image,
 			  const struct process_mapping *piece, uint64_t first, uint64_t last)
 {
@@ -74,8 +77,8 @@ static int sample_compare(struct remapped_job *job, struct image *image,
 }
 
 /*
- * Holds the memory what the file does? Samples from all over it; a few may differ: programs patch themselves.
- * 1, 0, or -errno: it cannot be read.
+ * Does the memory equal the file? Compares samples from all over it; a few may differ, because
+ * programs patch themselves. 1, 0, or -errno: unreadable.
  */
 static int bytes_agree(struct remapped_job *job, struct image *image,
 		       const struct process_mapping *piece)
@@ -98,7 +101,7 @@ static int bytes_agree(struct remapped_job *job, struct image *image,
 	return nr && same >= nr - nr / 4;
 }
 
-/* Was that in force until now? */
+/* Was this mapping in force until now? */
 static bool was_known(const struct remapped_job *job, const struct process_mapping *piece)
 {
 	const struct process_mapping *known = process_mapping_find(job->process, piece->start);
@@ -106,7 +109,10 @@ static bool was_known(const struct remapped_job *job, const struct process_mappi
 	return known && !memcmp(known, piece, sizeof(*piece));
 }
 
-/* What of the range a segment of image fills, of which off is mapped at va. True: *ret is that piece. */
+/*
+ * Finds the piece of the range that a segment of image fills, if off of the image is mapped at va.
+ * True: *ret is the piece.
+ */
 static bool explain(struct remapped_job *job, const struct process_mapping *range, uint32_t id,
 		    uint64_t va, uint64_t off, struct process_mapping *ret)
 {
@@ -151,7 +157,7 @@ static bool explain(struct remapped_job *job, const struct process_mapping *rang
 	return false;
 }
 
-/* By code of a file that is mapped beside it; SIZE_MAX: there is none. */
+/* By code of a file that is mapped beside it; SIZE_MAX: none. */
 static bool explain_by_code(struct remapped_job *job, const struct process_mapping *mappings,
 			    size_t at, size_t beside, struct process_mapping *ret)
 {
@@ -159,7 +165,7 @@ static bool explain_by_code(struct remapped_job *job, const struct process_mappi
 					     mappings[beside].start, mappings[beside].off, ret);
 }
 
-/* The first mapping of a file from `at` on; SIZE_MAX: there is none. */
+/* The first mapping of a file from `at` on; SIZE_MAX: none. */
 static size_t next_file(const struct process_mapping *mappings, size_t nr, size_t at)
 {
 	while (at < nr && mappings[at].image < BPFPROF_IMAGE_FIRST_FILE)
@@ -167,7 +173,7 @@ static size_t next_file(const struct process_mapping *mappings, size_t nr, size_
 	return at < nr ? at : SIZE_MAX;
 }
 
-/* What is mapped of files, code or not, nearest to a range on either side. */
+/* The nearest mappings of files, code or not, on either side of a range. */
 struct hole {
 	struct process_mapping range;
 	struct bpfprof_vma sides[2];
@@ -207,7 +213,7 @@ static void collect_side(void *arg, const struct bpfprof_vma_record *record, con
 		side_offer(&holes->hole[i], &record->vma, path);
 }
 
-/* The whole text may have been moved: then the rest of the file says where it must lie. */
+/* If the whole text was moved, the other mappings of the file show where it must lie. */
 static size_t explain_by_data(struct remapped_job *job, struct holes *holes,
 			      struct process_mapping *pieces, size_t nr)
 {
@@ -254,7 +260,7 @@ static int piece_compare(const void *a, const void *b)
 	return sorted_order(x->start, y->start);
 }
 
-/* Cuts the pieces out of the ranges that they lie in. */
+/* Cuts the pieces out of their ranges. */
 static void pieces_put(const struct process_mapping *pieces, size_t nr_pieces,
 		       struct process_mapping **mappings, size_t *nr)
 {

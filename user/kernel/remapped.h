@@ -3,11 +3,11 @@
 #define BPFPROF_KERNEL_REMAPPED_H
 
 /*
- * Text that a process has moved onto other memory in place: those that want it on huge pages copy it to
- * anonymous memory at the addresses that the file had. Such a mapping has no file, but the functions
- * are still the file's. It is taken for the file only where one of its segments must lie, by what
- * else is mapped of the file, and where the memory holds what the file holds: code that was made at run
- * time may lie there as well. Reads some pieces of memory under the deadline of memory.h.
+ * Text that a process has moved to other memory in place: some programs copy it to huge pages,
+ * anonymous memory at the addresses of the file. Such a mapping has no file, but holds functions of
+ * the file. It counts as the file's only where other mappings of the file prove that a segment lies
+ * there, and where the memory equals the file, because code made at run time may lie there as well.
+ * Reads some pieces of memory under the deadline of memory.h.
  */
 
 #include <stddef.h>
@@ -23,18 +23,18 @@ struct remapped_job {
 	struct session *session;
 	struct deadline_runner *runner;
 	struct images *images;
-	const struct process *process; /* with the mappings that were in force until now */
-	uint32_t pid; /* as we know it */
+	const struct process *process; /* with its mappings until now */
+	uint32_t pid; /* as in our pid namespace */
 	uint64_t now_ns;
-	uint64_t cost_ns; /* result: that it took */
+	uint64_t cost_ns; /* result: its CPU time */
 	/* private */
 	uint64_t start_ns;
 	unsigned int nr_compared;
 };
 
 /*
- * Gives anonymous mappings that are such text the file's image; mappings that hold more than that are split. *mappings
- * (ascending, from malloc) may be replaced.
+ * Assigns the image of the file to anonymous mappings with such text; splits mappings that hold
+ * more. May replace *mappings (ascending, from malloc).
  */
 void remapped_find(struct remapped_job *job, struct process_mapping **mappings, size_t *nr);
 

@@ -23,8 +23,8 @@
 #define NR_ROWS (1U << 21) /* 16 MiB */
 #define NR_MAPPINGS (1U << 16) /* 1.5 MiB */
 /*
- * For few processes. Two walks of 20 us at once are rare at 100 Hz, and the sample that is lost then is counted
- * (BPFPROF_COUNT_SCRATCH_BUSY).
+ * For few processes. Two walks of 20 us at the same time are rare at 100 Hz; the lost sample is
+ * counted (BPFPROF_COUNT_SCRATCH_BUSY).
  */
 #define SMALL_SCRATCHES 2
 #define SMALL_MAPPINGS (1U << 14) /* 384 KiB */
@@ -35,10 +35,10 @@
 #define INIT_PID_NS 0xEFFFFFFCU
 #define JITTER_1024 102 /* +- 10% */
 #define CALL_STACKS_HZ 100
-#define CALL_KEYS 8192 /* half of them all */
+#define CALL_KEYS 8192 /* half of all keys */
 #define CALL_LONG_NS 1000000
-#define GRAPHS_MIN 8192 /* and what is instantiated of them */
-#define GRAPHS_MAX 65536 /* eight workers of a large model have half of that */
+#define GRAPHS_MIN 8192 /* graphs and their instances */
+#define GRAPHS_MAX 65536 /* eight workers of a large model need half of that */
 #define GRAPHS_PER_CPU 512
 
 static uint32_t nr_scratches(const struct session *session)
@@ -48,7 +48,9 @@ static uint32_t nr_scratches(const struct session *session)
 	return session->nr_cpus + (session->options.gpu ? BPFPROF_SPARE_SCRATCHES : 0);
 }
 
-/* Machines of many CPUs have many GPUs, and more room for this. A power of two, as its buckets are. */
+/*
+ * Machines with many CPUs have many GPUs, and more room for this. A power of two, like its buckets.
+ */
 static uint32_t nr_graphs(const struct session *session)
 {
 	uint32_t nr = GRAPHS_MIN;
@@ -95,7 +97,7 @@ static int maps_size(struct session *session)
 	return 0;
 }
 
-/* The outermost one has had the same number since Linux 3.8. */
+/* The outermost namespace has had this number since Linux 3.8. */
 static uint32_t own_pid_ns(void)
 {
 	struct stat st;
@@ -187,7 +189,7 @@ static int iterators_only(struct session *session)
 	return bpf_map__set_max_entries(skel->maps.codes, 1);
 }
 
-/* Hooked calls: their programs and maps, or none of them. */
+/* Hooked calls: their programs and maps, or none. */
 static void gpu_choose(struct session *session)
 {
 	struct bpfprof_bpf *skel = session->skel;
@@ -210,7 +212,7 @@ static void gpu_choose(struct session *session)
 
 	for (i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
 		bpf_program__set_autoload(programs[i], session->options.gpu);
-		if (multi) /* else perf's uprobes have to do */
+		if (multi) /* otherwise perf's uprobes are used */
 			uprobe_multi_prepare(programs[i]);
 	}
 	for (i = 0; i < sizeof(maps) / sizeof(maps[0]); i++)
@@ -235,7 +237,7 @@ struct bpf_program *session_clock_program(const struct session *session)
 	return session->options.gpu ? skel->progs.sample_perf_hooked : skel->progs.sample_perf;
 }
 
-/* One of its four programs, or none. */
+/* Loads one of the four programs of the clock, or none. */
 static void clock_choose(struct session *session)
 {
 	struct bpfprof_bpf *skel = session->skel;
@@ -249,7 +251,9 @@ static void clock_choose(struct session *session)
 	bpf_map__set_autocreate(skel->maps.timers, timer && !session->options.no_clock);
 }
 
-/* The same of waits. The map waiters is in samples' program, too, where nothing gets to it without. */
+/*
+ * The same for waits. The map waiters is in the program of samples, too, but unused without waits.
+ */
 static void waits_choose(struct session *session)
 {
 	struct bpfprof_bpf *skel = session->skel;
@@ -275,7 +279,7 @@ static int iterators_spare(struct session *session)
 {
 	struct bpfprof_bpf *skel = session->skel;
 
-	/* With waits those that sleep all the time are asked in the end. */
+	/* With waits, threads that sleep all the time are read at the end. */
 	if (session->options.waits != SESSION_NO_WAITS || session->options.threads)
 		return 0;
 	bpf_program__set_autoload(skel->progs.task_states, false);
@@ -368,7 +372,7 @@ int session_target_add(struct session *session, pid_t pid, uint32_t groups)
 	uint32_t key = (uint32_t)pid;
 
 	groups |= session_target_groups(session, pid);
-	/* Never taken back: another process may have the same one. */
+	/* Never cleared: another process may have the same bit. */
 	__atomic_fetch_or(&session->skel->bss->target_bits[key / 64 % (BPFPROF_TARGET_BITS / 64)],
 			  1ULL << key % 64, __ATOMIC_SEQ_CST);
 	return bpf_map__update_elem(session->skel->maps.targets, &key, sizeof(key), &groups,
@@ -395,7 +399,7 @@ void session_targets_clear(struct session *session, uint32_t groups)
 
 	while (more) {
 		key = next;
-		/* Asked for first: from a key that is gone it would begin anew. */
+		/* Read before the delete: from a deleted key, the iteration would begin anew. */
 		more = !bpf_map__get_next_key(map, &key, &next, sizeof(next));
 		left = session_target_groups(session, (pid_t)key) & ~groups;
 		if (left)
@@ -420,7 +424,7 @@ void session_counters(const struct session *session, uint64_t counters[BPFPROF_N
 			counters[i] += values[cpu * BPFPROF_NR_COUNTERS + i];
 }
 
-/* The number after `key:` in the fdinfo of a map or program of ours. */
+/* The number after `key:` in the fdinfo of one of our maps or programs. */
 static uint64_t fdinfo_read(int fd, const char *key)
 {
 	__cleanup(close_file) FILE *file = NULL;
@@ -436,9 +440,9 @@ static uint64_t fdinfo_read(int fd, const char *key)
 }
 
 /*
- * What the kernel says that a map takes. Before 6.4, which has map_mem_usage for it, that is as if each
- * entry had a key, also of arrays, which have none: of the rows, twice what they are. Of hash maps it
- * is all entries that they have room for, without what the kernel adds to each.
+ * The kernel's size of a map. Before 6.4, which has map_mem_usage for it, it counts a key for each
+ * entry, also of arrays, which have none: twice the real size for rows. For hash maps it covers the
+ * full capacity, without overhead per entry.
  */
 static uint64_t map_bytes(const struct bpf_map *map)
 {

@@ -62,9 +62,12 @@ struct session {
 	uint32_t nr_rows, nr_mappings;
 	uint64_t *rows; /* the row arena, memory-mapped */
 	struct bpfprof_mapping *mappings;
-	/* The calls (base/deadline.h) that hang in slots of memory_requests, or hung there once; 0 = none. */
+	/*
+	 * Calls (base/deadline.h) that hang in slots of memory_requests, or hung there once; 0 =
+	 * none.
+	 */
 	uint64_t hung_reads[BPFPROF_MEMORY_SLOTS]; /* memory.c */
-	uint64_t hung_environs[BPFPROF_ENVIRON_SLOTS]; /* those behind them: environ.c */
+	uint64_t hung_environs[BPFPROF_ENVIRON_SLOTS]; /* the slots behind those: environ.c */
 };
 
 /*
@@ -76,43 +79,42 @@ int session_attach(struct session *session);
 void session_close(struct session *session);
 
 /*
- * Processes can be asked for by several, each of which has a bit; children inherit these. With
- * BPFPROF_TARGET_AT_EXEC it is one from its next exec on: until then it is a copy of ourselves.
+ * Each group of requesters has a bit; children inherit the bits. With BPFPROF_TARGET_AT_EXEC a
+ * process becomes a target at its next exec: until then it is a copy of ourselves.
  */
 int session_target_add(struct session *session, pid_t pid, uint32_t groups);
 void session_target_remove(struct session *session, pid_t pid);
 bool session_is_target(const struct session *session, pid_t pid);
-uint32_t session_target_groups(const struct session *session, pid_t pid); /* 0: nobody asked */
-/* As if these had never asked. */
+uint32_t session_target_groups(const struct session *session, pid_t pid); /* 0: no target */
+/* Removes these groups from all targets. */
 void session_targets_clear(struct session *session, uint32_t groups);
 
 /*
- * The pid by which iterators and /proc know a process here, of its pid in the outermost pid
- * namespace and that in ours (0: not known). 0: it has none that we know. The same, where ours is
- * the outermost one.
+ * Is our pid namespace the outermost one? And the pid by which iterators and /proc know a process
+ * here, from its pid in the outermost namespace and in ours (0: not known). 0: not known.
  */
 bool session_pids_are_the_nodes(const struct session *session);
 uint32_t session_own_pid(const struct session *session, uint32_t pid, uint32_t agent_pid);
 
-/* Stacks of hooked calls that each thread may send in a second. */
+/* Stacks of hooked calls that each thread may send per second. */
 uint32_t session_call_stacks_hz(const struct session *session);
 
-/* Can it be told where interrupts come in, as `wakers` needs? */
+/* Are the interrupt entries known, which `wakers` needs? */
 bool session_tells_interrupts(const struct session *session);
 
-/* What the clock runs: for each perf event, or to arm timers. */
+/* The program of the clock: run by each perf event, or to arm timers. */
 struct bpf_program *session_clock_program(const struct session *session);
 
 /* Counters summed over all CPUs. */
 void session_counters(const struct session *session, uint64_t counters[BPFPROF_NR_COUNTERS]);
-/* Memory that our maps are charged with (memlock of fdinfo). */
+/* Memory that the kernel charges for our maps (memlock of fdinfo). */
 uint64_t session_map_bytes(const struct session *session); /* 0 after session_close() */
-uint64_t session_object_bytes(const struct bpf_object *object); /* the same of any loaded object */
+uint64_t session_object_bytes(const struct bpf_object *object); /* the same for any loaded object */
 /* BPF run-time statistics of all our programs; false if the kernel does not keep them for us. */
 bool session_run_stats(const struct session *session, uint64_t *ret_runs, uint64_t *ret_ns);
 /*
- * Times that the kernel left out one of our programs, as it was running on that CPU already: newer
- * kernels (7.0+) may preempt it, or it was interrupted.
+ * Times that the kernel skipped one of our programs because it was already running on that CPU:
+ * newer kernels (7.0+) may preempt it, or an interrupt came.
  */
 uint64_t session_nr_not_run(const struct session *session);
 

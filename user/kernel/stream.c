@@ -22,7 +22,7 @@
 #include "bpfprof.skel.h"
 
 #define POLL_MS 50
-#define REREAD_DELAY_NS 1000000ULL /* a mapping is announced just before it is made */
+#define REREAD_DELAY_NS 1000000ULL /* the event of a mapping comes just before it is made */
 #define YOUNG_NS NS_PER_SECOND /* a process this young still maps its libraries */
 #define OLD_FACTOR 50
 #define VERIFY_EVERY_NS 10000000000ULL
@@ -35,15 +35,15 @@ struct stream {
 	struct codes *codes;
 	struct liveness *gone;
 	event_fn see;
-	void *arg; /* of it */
+	void *arg; /* argument of see */
 	struct ring_buffer *ring;
 	uint64_t now_ns;
 	uint64_t verified_ns;
 	uint64_t nr_malformed;
 	uint64_t nr_ray, nr_bad_title, nr_torn_title;
-	char title[TITLE_MAX + 1]; /* of a process that is not known */
-	struct bpfprof_title_event title_event; /* with zeros behind its title */
-	uint32_t due[MAX_DUE]; /* pids whose mappings are to be read again */
+	char title[TITLE_MAX + 1]; /* of an unknown process */
+	struct bpfprof_title_event title_event; /* its title padded with zeros */
+	uint32_t due[MAX_DUE]; /* pids whose mappings will be read again */
 	size_t nr_due;
 	uint64_t frames[BPFPROF_MAX_FRAMES + BPFPROF_MAX_USER_FRAMES];
 	uint64_t merged[2 * (BPFPROF_MAX_FRAMES + BPFPROF_MAX_USER_FRAMES) + 1];
@@ -60,7 +60,7 @@ static void reread_later(struct stream *stream, struct process *process, uint64_
 		return;
 	if (stream->now_ns - process->known_ns > YOUNG_NS)
 		delay_ns *= OLD_FACTOR;
-	if (stream->nr_due == MAX_DUE) /* verified within 10 s, or when a sample misses */
+	if (stream->nr_due == MAX_DUE) /* run_verify() reads them within 10 s, or a miss does */
 		return;
 	process->reread_ns = stream->now_ns + delay_ns;
 	stream->due[stream->nr_due++] = process->pid;
@@ -84,7 +84,7 @@ static void run_due(struct stream *stream)
 	stream->nr_due = kept;
 }
 
-/* Mappings made over others by MAP_FIXED send no event: look again every 10 s. */
+/* A mapping made over another one by MAP_FIXED sends no event, so all are read again every 10 s. */
 static void run_verify(struct stream *stream)
 {
 	struct process *process;
@@ -124,7 +124,7 @@ static void pages_mark_used(struct stream *stream, const struct sample_view *vie
 	}
 }
 
-/* Native frames in view become the whole user stack. */
+/* Replaces the native frames in view by the whole user stack. */
 static void merge(struct stream *stream, const struct process *process, struct sample_view *view)
 {
 	const struct bpfprof_sample *sample = view->sample;
@@ -157,7 +157,7 @@ static void merge(struct stream *stream, const struct process *process, struct s
 							process ? process->tables->python_id : 0);
 }
 
-/* The title that a sample of a Ray worker counts for: a bad one is taken for the last good one. */
+/* The title of a Ray worker's sample; the last good one replaces a bad one. */
 static const char *title_take(struct stream *stream, struct process *process,
 			      const struct bpfprof_sample *sample, const char *raw)
 {
@@ -167,14 +167,16 @@ static const char *title_take(struct stream *stream, struct process *process,
 	bool was_ray = known && process->title;
 	int err;
 
-	/* Not known to the kernel yet, and under another name: what /proc said of it has to do. */
+	/*
+	 * The kernel does not know it as a worker, and its name differs: uses the title from /proc.
+	 */
 	if (!(sample->flags & BPFPROF_SAMPLE_RAY)) {
 		stream->nr_ray += was_ray;
 		return was_ray ? process->title : NULL;
 	}
 	stream->nr_ray++;
 	err = known ? process_title_set(process, raw, len) : title_parse(stream->title, raw, len);
-	/* One that exits has no memory any more. */
+	/* A process that exits has no memory any more. */
 	stream->nr_bad_title += err && err != -EAGAIN && !(sample->flags & BPFPROF_SAMPLE_KTHREAD);
 	stream->nr_torn_title += err == -EAGAIN;
 	if (!known)
@@ -184,7 +186,9 @@ static const char *title_take(struct stream *stream, struct process *process,
 	return process->title;
 }
 
-/* The parts that follow head bytes of a sample with its frames. False: they do not fit. */
+/*
+ * Finds the parts after the sample, which has head bytes with its frames. False: they do not fit.
+ */
 static bool miss_parse(struct walker_miss *ret, const struct bpfprof_sample *sample, size_t head,
 		       size_t size)
 {
@@ -201,7 +205,7 @@ static bool miss_parse(struct walker_miss *ret, const struct bpfprof_sample *sam
 	return head + sizeof(*ret->at) + entries + ret->at->stack_len <= size;
 }
 
-/* A process that was not known brings its place along, also when it has exited by now. */
+/* A miss has the place of its process, so it is known even if the process has exited. */
 static void place_take(struct sample_view *view, struct process *process,
 		       const struct walker_miss *miss)
 {
@@ -302,10 +306,10 @@ static void on_event(struct stream *stream, const struct bpfprof_process_event *
 			return;
 		process->known_ns = stream->now_ns;
 		process_place_set(process, &e->place);
-		/* Before its mappings: its container may go with it. */
+		/* Before its mappings are read: its container may end with it. */
 		emit(stream, &(struct event){ .kind = EVENT_EXEC, .process = process });
 		walker_refresh(stream->walker, process, stream->now_ns);
-		/* By now only the program and its loader are mapped; the libraries follow. */
+		/* Only the program and its loader are mapped now; the libraries follow. */
 		reread_later(stream, process, 2 * REREAD_DELAY_NS);
 		break;
 	case BPFPROF_KIND_MMAP:
@@ -319,7 +323,7 @@ static void on_event(struct stream *stream, const struct bpfprof_process_event *
 	}
 }
 
-/* Does it matter what a process maps before it is ever sampled? */
+/* Do mappings matter before the first sample of a process? */
 static bool libraries_are_hooked(const struct stream *stream)
 {
 	return stream->session->options.gpu || stream->session->options.gpu_windows;
@@ -332,7 +336,7 @@ static void on_fork(struct stream *stream, const struct bpfprof_fork_event *e)
 
 	processes_fork(stream->walker->processes, &e->parent, &e->child);
 	child = processes_find(stream->walker->processes, e->child.pid);
-	/* Its only sample may be of its end, which tells nothing of where it lived. */
+	/* Its only sample may come at its end, when its place cannot be read any more. */
 	if (!child && processes_count(stream->walker->processes) < PROCESSES_MAX / 2)
 		child = processes_get(stream->walker->processes, &e->child);
 	if (!child || child->start_ns != e->child.start_ns)
@@ -341,7 +345,7 @@ static void on_fork(struct stream *stream, const struct bpfprof_fork_event *e)
 	parent = processes_find(stream->walker->processes, e->parent.pid);
 	if (parent && parent->start_ns == e->parent.start_ns && child->mappings_known)
 		walker_forked(stream->walker, parent, child);
-	/* Python frames can be had in the kernel only: not even the first sample may miss. */
+	/* Only the kernel can read Python frames, so not even the first sample may miss. */
 	if ((child->pythons->nr || hooked) && child->mappings_known && !child->tables->published)
 		walker_publish(stream->walker, child, stream->now_ns);
 	/* Mappings made before the hooks were attached raised no event. */
@@ -377,7 +381,9 @@ static void on_code(struct stream *stream, const struct bpfprof_python_code *pie
 		python_maps_code(stream->walker->python_maps);
 }
 
-/* Records by kind: the least size of one, and the event that it is passed on as, if it just is. */
+/*
+ * By kind of record: the least size, and the event to pass on, for records that need no more work.
+ */
 static const struct {
 	size_t least;
 	enum event_kind event;
@@ -411,7 +417,7 @@ static int on_record(void *arg, void *data, size_t size)
 	}
 	switch (rec->kind) {
 	case BPFPROF_KIND_MISS:
-		/* Reading mappings and files takes its time: "now" moves on. */
+		/* Reading mappings and files takes time: "now" moves on. */
 		stream->now_ns = time_monotonic_ns();
 		on_sample(stream, data, size);
 		break;

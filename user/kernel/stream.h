@@ -3,8 +3,8 @@
 #define BPFPROF_KERNEL_STREAM_H
 
 /*
- * The ring buffer, decoded once: samples come out complete (misses are walked to
- * their end here), process events keep the process table and the kernel's tables up to date.
+ * Decodes the ring buffer: samples come out complete (misses are walked to their end here), and
+ * process events update the process table and the kernel's tables.
  */
 
 #include <stdbool.h>
@@ -18,23 +18,23 @@ struct session;
 struct stream;
 struct walker;
 
-/* Borrows all three; see() gets what comes. 0 or -errno. */
+/* Borrows all three; see() receives the events. 0 or -errno. */
 int stream_new(struct stream **ret, struct session *session, struct walker *walker,
 	       struct codes *codes, event_fn see, void *arg);
 void stream_free(struct stream *stream);
 
-int stream_fd(const struct stream *stream); /* to be waited for: readable when there is something */
-/* Takes what is there and does what is due. Milliseconds until it wants to be called again. */
+int stream_fd(const struct stream *stream); /* to poll: readable when there are records */
+/* Reads all records and does periodic work. Returns milliseconds until the next call is due. */
 int stream_run(struct stream *stream);
-/* Takes what is there, and no more. */
+/* Reads all records only. */
 void stream_take(struct stream *stream);
 
-/* Samples of Ray workers, and of them those whose title was not to be read or no title. */
+/* Samples of Ray workers; those of them without a readable or valid title. */
 uint64_t stream_nr_ray(const struct stream *stream);
 uint64_t stream_nr_bad_title(const struct stream *stream);
-/* And those that may have been read while it was written: they count for the one before. */
+/* Samples whose title may have been read during a write: they count for the title before. */
 uint64_t stream_nr_torn_title(const struct stream *stream);
-/* Processes whose end was not told, and was found otherwise. */
+/* Ended processes whose exit event was lost. */
 uint64_t stream_nr_found_gone(const struct stream *stream);
 uint64_t stream_nr_malformed(const struct stream *stream);
 

@@ -28,7 +28,7 @@ struct page {
 struct tables {
 	struct session *session;
 	struct arena *rows, *mappings;
-	struct hash_table pages; /* in the order of use */
+	struct hash_table pages; /* least recently used first */
 	uint64_t next_generation;
 	uint32_t next_asid;
 	struct tables_counts counts;
@@ -102,7 +102,7 @@ int tables_publish(struct tables *tables, struct process *process, uint64_t now_
 
 	first = arena_take(tables->mappings, nr + 1, now_ns);
 	if (first < 0) {
-		/* What is in force is out of date: better none, which is a miss. */
+		/* The published mappings are out of date; a miss is better. */
 		tables_retire(tables, process, now_ns);
 		tables->counts.mappings_full++;
 		return (int)first;
@@ -149,7 +149,7 @@ void tables_set_ray(struct tables *tables, const struct process *process)
 		return;
 	value.flags |= BPFPROF_PROC_RAY;
 	if (bpf_map_update_elem(fd, &process->pid, &value, BPF_EXIST))
-		return; /* with the next title of a sample that finds it by its name */
+		return; /* the next sample with a title does it by name */
 }
 
 void tables_retire(struct tables *tables, struct process *process, uint64_t now_ns)
@@ -227,7 +227,7 @@ void tables_page_used(struct tables *tables, uint32_t image, uint32_t page_nr, u
 	struct page *page = page_find(tables, image, page_nr);
 
 	if (page && page->expire_ns && now_ns >= page->expire_ns)
-		page_remove(tables, page, now_ns); /* the next walk misses, and it is built anew */
+		page_remove(tables, page, now_ns); /* the next walk misses and builds it again */
 	else if (page)
 		page_touch(tables, page, now_ns);
 }
@@ -239,8 +239,8 @@ static int64_t rows_take(struct tables *tables, uint32_t nr, uint64_t now_ns)
 	struct page *oldest;
 
 	/*
-	 * What is evicted now rests before it can be had: evict as much as is asked for,
-	 * the page itself comes into the kernel with a later sample.
+	 * An evicted slice rests before its reuse. So evict as many as requested; a later sample
+	 * brings the page into the kernel.
 	 */
 	while (first < 0 && tables->pages.nr && evicted < wanted) {
 		oldest = (void *)tables->pages.oldest;

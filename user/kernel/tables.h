@@ -3,12 +3,11 @@
 #define BPFPROF_KERNEL_TABLES_H
 
 /*
- * What the walker in the kernel looks things up in, filled on demand: the
- * mappings of processes, and unwind rows page by page. BPF only reads them.
- * A slice that is searched while it is replaced must never yield a rule: its header
- * (asid, generation) is cleared before it is given back, BPF compares before and
- * after, and the space rests a while (arena.h). When the row arena is full the
- * page that no sample used for the longest time makes room.
+ * The tables of the walker in the kernel, filled on demand: mappings of processes, and unwind rows
+ * page by page. BPF only reads them. A slice that is replaced during a search must never yield a
+ * rule: its header (asid, generation) is cleared before the slice is freed, BPF compares the header
+ * before and after, and the space rests for a while (arena.h). A full row arena evicts the page
+ * that samples have not used for the longest time.
  */
 
 #include <stdbool.h>
@@ -22,7 +21,7 @@ struct tables;
 
 struct tables_counts {
 	uint64_t pages_built, pages_evicted, pages_full; /* full: no room even after evicting */
-	uint64_t mappings_full; /* processes that could not be published */
+	uint64_t mappings_full; /* processes whose mappings found no room */
 };
 
 /* State of a process in the maps of the kernel: `tables` of struct process. */
@@ -39,23 +38,26 @@ struct process_tables {
 int tables_new(struct tables **ret, struct session *session);
 void tables_free(struct tables *tables);
 
-/* Puts the mappings of process in force for the kernel, or takes them back. 0 or -errno. */
+/* Publishes the mappings of process to the kernel, or withdraws them. 0 or -errno. */
 int tables_publish(struct tables *tables, struct process *process, uint64_t now_ns);
-/* Tells the kernel that the process is a Ray worker, whatever its name will be. */
+/* Marks the process as a Ray worker, whatever its name becomes. */
 void tables_set_ray(struct tables *tables, const struct process *process);
 void tables_retire(struct tables *tables, struct process *process, uint64_t now_ns);
-/* Was a range of the process handed out again since it was published? */
+/* Was a range of the process mapped again since it was published? */
 int tables_is_void(const struct tables *tables, const struct process *process);
-/* From now on the next new mapping sends an event again. */
+/* The next new mapping sends an event again. */
 void tables_watch(struct tables *tables, const struct process *process);
 
-/* Rows of a page that is resident, good until the next tables_ call that adds one; NULL if it is not. */
+/*
+ * Rows of a resident page, valid until the next tables_ call that adds one; NULL if it is not
+ * resident.
+ */
 const uint64_t *tables_page(struct tables *tables, uint32_t image, uint32_t page, uint64_t now_ns,
 			    uint32_t *ret_nr);
 /* Makes a page resident until expire_ns (0 = for good). 0, -ENOSPC, -errno. */
 int tables_page_add(struct tables *tables, uint32_t image, uint32_t page, const uint64_t *rows,
 		    uint32_t nr, uint64_t now_ns, uint64_t expire_ns);
-/* The page was walked through: keeps it from being evicted. */
+/* A walk used the page: keeps it from being evicted. */
 void tables_page_used(struct tables *tables, uint32_t image, uint32_t page, uint64_t now_ns);
 
 const struct tables_counts *tables_counts(const struct tables *tables);

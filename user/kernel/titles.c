@@ -53,7 +53,7 @@ void titles_each_lost(const struct session *session,
 	struct bpfprof_titled value;
 	uint32_t i, last = 0;
 
-	/* No more often than there is room for: who is added meanwhile must not keep us here. */
+	/* At most as many times as the map has room: new elements must not prolong this. */
 	for (i = 0; i < bpf_map__max_entries(map); i++) {
 		if (bpf_map__get_next_key(map, i ? &last : NULL, &task.pid, sizeof(task.pid)))
 			return;

@@ -3,9 +3,9 @@
 #define BPFPROF_KERNEL_TITLES_H
 
 /*
- * What the kernel side has to know to tell of changes of Ray workers' titles (bpf/titles.bpf.c), in
- * a session that was opened with session_options.titles. Nothing of it is needed for it to be
- * right: it keeps away what nobody wants to hear of.
+ * The kernel side of titles of Ray workers (bpf/titles.bpf.c), for a session with
+ * session_options.titles. It only suppresses events of unwanted titles; results do not depend on
+ * it.
  */
 
 #include <stdbool.h>
@@ -16,19 +16,19 @@
 struct session;
 
 /*
- * The title of this event is of interest, or not. To be called for each event: the map is emptied when
- * it is full, and no more than a look at the event if it says that the kernel knows.
+ * Sets the verdict on the title of this event. Call it for each event: the map is emptied when it
+ * is full. It costs nothing if the event shows that the kernel has the verdict.
  */
 void titles_judge(struct session *session, const struct bpfprof_title_event *event, bool wanted);
-/* Of this process: changes since the last event that were lost, of which no event will tell if none comes. */
+/* Changes of this process that were lost since its last event. */
 uint32_t titles_lost(const struct session *session, const struct bpfprof_task_id *task);
-/* The same of all processes that lost some. */
+/* The same for all processes that have lost some. */
 void titles_each_lost(const struct session *session,
 		      void (*each)(void *arg, const struct bpfprof_task_id *task, uint32_t lost),
 		      void *arg);
-/* No more of this process. */
+/* Stops the events of this process. */
 void titles_finish(struct session *session, const struct bpfprof_task_id *task);
-/* The process has ended. */
+/* Deletes the state of a process that has ended. */
 void titles_forget(struct session *session, uint32_t pid);
 
 #endif

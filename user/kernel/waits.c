@@ -17,18 +17,18 @@
 
 #define ADAPT_NS (NS_PER_SECOND / 10)
 /*
- * Samples of a second, of all CPUs: at some 4 us each, here and in the kernel, a hundredth of a CPU.
- * Above that the period doubles.
+ * Samples per second of all CPUs: at some 4 us each, here and in the kernel, one percent of a CPU.
+ * With more, the period doubles.
  */
 #define SAMPLES_MAX 2500
 #define PERIOD_MAX_NS NS_PER_SECOND
-/* What a CPU may take at once, before the period is long enough. */
+/* Limit of a CPU, until the period is long enough. */
 #define TOKENS_PER_MS 1
 #define TOKENS_MAX 250
 
 #define KICK_PAGES 4
 
-/* A ring buffer that nobody reads. */
+/* A ring buffer without a reader. */
 struct kick_ring {
 	unsigned long *consumer;
 	const unsigned long *producer;
@@ -40,8 +40,8 @@ struct waits {
 	struct bpfprof_wait_control control;
 	uint64_t adapted_ns;
 	uint64_t base_period_ns, max_period_ns;
-	uint64_t nr_kept; /* when adapted last */
-	struct kick_ring *rings; /* of each CPU */
+	uint64_t nr_kept; /* at the last adaptation */
+	struct kick_ring *rings; /* one per CPU */
 	const struct bpfprof_waiter *waiters; /* the map, BPFPROF_WAITER_PLACES */
 	size_t page_bytes;
 };
@@ -57,7 +57,7 @@ static int waiters_map(struct waits *waits)
 	return 0;
 }
 
-/* All but the first ones, for nobody. */
+/* Takes all but the first ones, so that they stay unused. */
 static int places_take(const struct waits *waits)
 {
 	const struct bpfprof_waiter nobody = { .task.tid = UINT32_MAX };
@@ -145,7 +145,7 @@ static void rings_free(struct waits *waits)
 	free(waits->rings);
 }
 
-/* Does this kernel count what threads wait for a CPU (CONFIG_SCHED_INFO)? */
+/* Does this kernel count how long threads wait for a CPU (CONFIG_SCHED_INFO)? */
 static bool delays_are_counted(void)
 {
 	struct btf *btf = btf__load_vmlinux_btf();
@@ -165,9 +165,9 @@ static int attach(struct waits *waits)
 {
 	struct bpfprof_bpf *skel = waits->session->skel;
 
-	/* The first ones do nothing until there is something of the last. */
+	/* The first programs do nothing until the last one is attached. */
 	waits->stack = bpf_program__attach(skel->progs.wait_stack);
-	/* Blocked time alone has to be known before the kernel has counted the rest. */
+	/* Blocked time alone must be known before the kernel has counted the rest. */
 	if (waits->stack &&
 	    (waits->session->options.waits != SESSION_WALL || !delays_are_counted())) {
 		waits->woken = bpf_program__attach(skel->progs.thread_woken);
@@ -209,7 +209,7 @@ int waits_start(struct waits **ret, struct session *session, uint32_t hz)
 		err = control_write(waits);
 	if (!err)
 		err = attach(waits);
-	/* Attaching takes its time: what happens meanwhile is not seen by all of them. */
+	/* Attaching takes time, in which only some programs run. */
 	waits->control.start_ns = time_monotonic_ns();
 	waits->control.start_boot_ns = time_of_clock_ns(CLOCK_BOOTTIME);
 	if (!err)
@@ -232,7 +232,7 @@ void waits_run(struct waits *waits, uint64_t now_ns)
 		return;
 	waits_counters(waits, c);
 	nr = c[WAIT_COUNT_KEPT] + c[WAIT_COUNT_LIMITED] - waits->nr_kept;
-	/* Called late, more may have come. */
+	/* After a late call, more samples may have come. */
 	if (waits->adapted_ns)
 		nr = nr * ADAPT_NS / (now_ns - waits->adapted_ns);
 	else
@@ -256,7 +256,7 @@ void waits_end(struct waits *waits)
 	control_write(waits);
 }
 
-/* Written to by the kernel at any time; NULL: there is none. */
+/* The kernel may write to it at any time; NULL: there is none. */
 static const struct bpfprof_waiter *waiter_find(const struct waits *waits,
 						const struct bpfprof_task_id *task)
 {
@@ -292,7 +292,7 @@ int waits_find(const struct waits *waits, const struct bpfprof_task_id *task,
 
 uint64_t waits_open_since_ns(const struct waits *waits, const struct bpfprof_waiter *waiter)
 {
-	/* Without --wall time that it only waits for a CPU does not count. */
+	/* Without --wall, a wait for a CPU alone does not count. */
 	if (waiter->state == THREAD_RUNS ||
 	    (waiter->state == THREAD_RUNNABLE && waits->session->options.waits != SESSION_WALL))
 		return 0;
@@ -352,7 +352,7 @@ void waits_each(struct waits *waits, void (*each)(void *arg, const struct bpfpro
 	uint32_t i;
 
 	for (i = 0; i < BPFPROF_WAITER_PLACES; i++) {
-		waiter = waits->waiters[i]; /* the kernel goes on writing to it */
+		waiter = waits->waiters[i]; /* a copy, because the kernel goes on writing */
 		if (waiter.task.tid && waiter.state)
 			each(arg, &waiter);
 	}

@@ -20,8 +20,8 @@
 #include "unwind_native.h"
 
 /*
- * A process with very many mappings is read less often than its samples ask for: 2% of the
- * time may go into that. An ordinary one takes some 50 us and is read at once.
+ * A process with very many mappings is read less often than its samples ask for: it may take 2% of
+ * the time. An ordinary one takes some 50 us and is read at once.
  */
 #define REFRESH_DEAR_NS 1000000ULL
 #define REFRESH_DEAR_FACTOR 50
@@ -48,11 +48,11 @@ struct copy_reader {
 	struct unwind_reader reader; /* first */
 	uint64_t va, holes;
 	uint32_t len;
-	bool beyond; /* something that the copy does not hold was asked for */
+	bool beyond; /* a read went beyond the copy */
 	const uint8_t *data;
 };
 
-/* Is anything of [va, va + len) in a page that was not there? */
+/* Is any byte of [va, va + len) in a page without memory? */
 static bool in_hole(const struct copy_reader *copy, uint64_t va, uint32_t len)
 {
 	uint64_t first = va / STACK_PAGE_BYTES - copy->va / STACK_PAGE_BYTES;
@@ -77,7 +77,7 @@ static int copy_read(struct unwind_reader *reader, __u64 va, void *dst, __u32 le
 	return 0;
 }
 
-/* A stack as it was before return probes changed it. */
+/* A stack with the return addresses that return probes have replaced. */
 struct returns_reader {
 	struct unwind_reader reader; /* first */
 	struct unwind_reader *stack;
@@ -116,7 +116,7 @@ static bool has_rule(uint64_t row)
 	       unwind_row_kind(row) == ROW_DEREF || unwind_row_kind(row) == ROW_SIGNAL;
 }
 
-/* May the mappings be read again for this sample: is it newer than they are, and not too dear? */
+/* May the mappings be read again for this sample: is it newer, and is the time left? */
 static bool may_refresh(const struct process *process, uint64_t sample_ns, uint64_t now_ns)
 {
 	if (process->dead || sample_ns <= process->read_ns)
@@ -125,7 +125,7 @@ static bool may_refresh(const struct process *process, uint64_t sample_ns, uint6
 	       now_ns - process->read_ns >= process->read_cost_ns * REFRESH_DEAR_FACTOR;
 }
 
-/* The mapping of pc; the process is asked again if it is not known. */
+/* The mapping of pc; reads the mappings again if there is none. */
 static const struct process_mapping *mapping_need(struct walker *walker, struct process *process,
 						  uint64_t pc, uint64_t sample_ns, uint64_t now_ns)
 {
@@ -137,7 +137,7 @@ static const struct process_mapping *mapping_need(struct walker *walker, struct 
 	return process_mapping_find(process, pc);
 }
 
-/* One frame: 0 = go on. all_registers: walk by the complete rules, not by rows. */
+/* One frame: 0 = go on. all_registers: use the complete rules, not rows. */
 static uint32_t walk_one(struct walker *walker, struct process *process, struct unwind_state *state,
 			 struct unwind_reader *reader, bool all_registers, uint64_t sample_ns,
 			 uint64_t *ret_frame, uint64_t now_ns)
@@ -155,7 +155,7 @@ static uint32_t walk_one(struct walker *walker, struct process *process, struct 
 	*ret_frame = 0;
 	if (!m && (process->dead || !process->mappings_known))
 		return BPFPROF_STOP_MISS_GONE;
-	if (!m) /* no code lies there, or it was not to be asked */
+	if (!m) /* there is no code, or no time to read the mappings */
 		return process->read_ns >= sample_ns ? BPFPROF_STOP_BAD_FRAME
 						     : BPFPROF_STOP_NO_MAPPING;
 	if (m->image == BPFPROF_IMAGE_NONE) {
@@ -180,14 +180,14 @@ static uint32_t walk_one(struct walker *walker, struct process *process, struct 
 	}
 	if (!row)
 		return trial.unread ? BPFPROF_STOP_READ_FAULT : BPFPROF_STOP_MISS_RATE;
-	/* A table rule that rows cannot say, or one of a walk that must not lose any register. */
+	/* A table rule that no row can hold, or a walk that must not lose a register. */
 	*ret_frame += unwind_signal_entry(state, row, off);
 	if (learned || (unwind_row_kind(row) != ROW_RARE && !(all_registers && has_rule(row))))
 		return (uint32_t)unwind_step(state, row, reader);
 	return rules_step(walker, image, off, state, reader, now_ns);
 }
 
-/* Makes sure that the mapping of pc is known, if there is any way to know it. */
+/* Reads the mappings of the process, if the mapping of pc is not known and that is possible. */
 static struct process *process_prepare(struct walker *walker, const struct walker_miss *miss,
 				       uint64_t pc, uint64_t now_ns)
 {
@@ -211,7 +211,7 @@ static struct process *process_prepare(struct walker *walker, const struct walke
 	return process;
 }
 
-/* From the registers to the end. Returns the new number of frames. */
+/* Walks from the registers to the end. Returns the new number of frames. */
 static uint32_t walk(struct walker *walker, struct process *process,
 		     const struct walker_stack *stack, bool all_registers, uint64_t *frames,
 		     uint32_t nr, uint32_t cap, uint32_t *stop, uint64_t now_ns)
@@ -262,9 +262,12 @@ uint32_t walker_walk(struct walker *walker, struct process *process,
 	if (stack->nr_returns)
 		restored.reader = &over.reader;
 	total = walk(walker, process, &restored, lost, frames, nr, cap, stop, now_ns);
-	/* Rows are quicker but lose registers: where one was missing, follow all of them. */
+	/*
+	 * Rows are quicker but lose registers: if one was missing, walk again and follow all of
+	 * them.
+	 */
 	if (*stop == BPFPROF_STOP_REG_LOST && !lost && !rules_allowed(walker))
-		*stop = BPFPROF_STOP_MISS_RATE; /* what rows have found is better than nothing */
+		*stop = BPFPROF_STOP_MISS_RATE; /* the result of the rows is better than nothing */
 	else if (*stop == BPFPROF_STOP_REG_LOST && !lost)
 		total = walk(walker, process, &restored, true, frames, nr, cap, stop, now_ns);
 	return total;
@@ -302,7 +305,7 @@ uint32_t walker_finish(struct walker *walker, const struct walker_miss *miss, ui
 		*stop = BPFPROF_STOP_MISS_GONE;
 		return nr;
 	}
-	/* A worker in the kernel (io_uring, vhost): only its process was to be known. */
+	/* A kernel-only thread (io_uring, vhost): the miss only reports its process. */
 	if (!miss->at->regs[UNWIND_RIP] && !miss->at->regs[UNWIND_RSP]) {
 		*stop = BPFPROF_STOP_NO_USER;
 		return nr;

@@ -19,18 +19,18 @@
 #include "unwind_native.h"
 
 /*
- * Code that is learned costs a page built anew each time, whose old slice must rest: 5% of
- * the time at most, and no more than 5000 pieces at once and 500 a second from then on.
+ * Each piece of code learned costs a new build of its page, whose old slice must rest: at most 5%
+ * of the time, and 5000 pieces at once and 500 a second from then on.
  */
 #define LEARN_SHARE 20
 #define LEARN_SAVED_NS (NS_PER_SECOND / 2)
 #define LEARN_MIN_NS 100000ULL
-#define CALL_BYTES 8 /* of the longest call instruction */
+#define CALL_BYTES 8 /* longest call instruction */
 #define SIGNAL_RETURN_BYTES 9 /* mov $15,%rax; syscall */
-#define MAX_FRAME_SEARCH 16384 /* bytes of one frame that are searched for return addresses */
+#define MAX_FRAME_SEARCH 16384 /* bytes of one frame to search for return addresses */
 #define MAX_STARTS 16 /* calls on the stack that may have led to a place in code */
 
-/* Of a process whose memory does not come in time nothing more is asked for this place. */
+/* If the process's memory does not arrive in time, no more is read for this place. */
 static int memory_at(struct code_trial *trial, uint64_t va, uint8_t *code, size_t len)
 {
 	struct walker *walker = trial->walker;
@@ -59,7 +59,7 @@ static int code_at(struct code_trial *trial, const struct process_mapping *m, ui
 	return elf_image_read(image->elf, va - m->start + m->off, code, len);
 }
 
-/* Is there a call in front of va, which lies behind code of m? */
+/* Is there a call right before va, the end of a call in m? */
 static enum cfi_verdict is_after_call(struct code_trial *trial, const struct process_mapping *m,
 				      uint64_t va)
 {
@@ -70,7 +70,7 @@ static enum cfi_verdict is_after_call(struct code_trial *trial, const struct pro
 	return code_ends_in_call(code, sizeof(code)) ? CFI_PROVEN : CFI_REFUSED;
 }
 
-/* What signal handlers return to, in a C library without tables. */
+/* The return address of signal handlers in a C library without tables. */
 static bool is_signal_return(struct code_trial *trial, uint64_t va)
 {
 	const struct process_mapping *m = process_mapping_find(trial->process, va);
@@ -80,7 +80,7 @@ static bool is_signal_return(struct code_trial *trial, uint64_t va)
 	       code_returns_from_signal(code, sizeof(code));
 }
 
-/* Does a thread come back to va: is it behind a call, or a known trampoline? */
+/* Is va a return address: right behind a call, or a known trampoline? */
 static enum cfi_verdict returns_to(struct code_trial *trial, uint64_t va)
 {
 	const struct process_mapping *m = process_mapping_find(trial->process, va - 1);
@@ -101,8 +101,8 @@ static enum cfi_verdict returns_to(struct code_trial *trial, uint64_t va)
 }
 
 /*
- * The first word of the stack in [va, end) that may be a return address, and the mapping that it leads
- * into: 0, -ENODATA if there is none, -EFAULT if not all can be read.
+ * Finds the first word of the stack in [va, end) that may be a return address, and its mapping: 0,
+ * -ENODATA: none, -EFAULT: some word is unreadable.
  */
 static int return_search(struct code_trial *trial, uint64_t va, uint64_t end, uint64_t *ret_va,
 			 const struct process_mapping **ret_mapping, __u64 *ret_word)
@@ -114,7 +114,7 @@ static int return_search(struct code_trial *trial, uint64_t va, uint64_t end, ui
 		if (unwind_read_u64(trial->reader, va, &word))
 			return -EFAULT;
 		m = process_mapping_find(trial->process, word - 1);
-		/* Code of no file is not read for this: that would take too long. */
+		/* Code in no file is not read for this, which would take too long. */
 		if (!m || (m->image != BPFPROF_IMAGE_NONE &&
 			   is_after_call(trial, m, word) == CFI_REFUSED))
 			continue;
@@ -126,7 +126,7 @@ static int return_search(struct code_trial *trial, uint64_t va, uint64_t end, ui
 	return -ENODATA;
 }
 
-/* A frame that was passed over would have left its return address between the two. */
+/* A skipped frame would have left its return address between the two. */
 static bool nothing_returns_between(struct code_trial *trial, uint64_t low, uint64_t high)
 {
 	const struct process_mapping *m;
@@ -137,7 +137,7 @@ static bool nothing_returns_between(struct code_trial *trial, uint64_t low, uint
 	       return_search(trial, low, high, &va, &m, &word) == -ENODATA;
 }
 
-/* The next place in the same file that a call goes to whose return address is on the stack. */
+/* The next place in the same file called by a call whose return address is on the stack. */
 static int next_start(void *arg, uint64_t *ret_off)
 {
 	struct code_trial *trial = arg;
@@ -165,8 +165,8 @@ static int next_start(void *arg, uint64_t *ret_off)
 }
 
 /*
- * If the first return address above is one of the program's first instructions, which nothing called,
- * it is the one of this frame: there is no other one further up.
+ * The first return address above may lie in the first instructions of the program, which nothing
+ * called: then it is the return address of this frame, because no other one is further up.
  */
 static uint64_t outermost(void *arg)
 {
@@ -188,7 +188,7 @@ static uint64_t outermost(void *arg)
 	return unwind_row_make(0, ROW_CFA, UNWIND_RSP, (int32_t)((va + 8 - sp) / 8), BP_LOST, 0, 1);
 }
 
-/* Where does the rule lead? One on a register that is lost cannot be tried. */
+/* Tries where the rule leads. A rule on a lost register cannot be tried. */
 static enum cfi_verdict leads_to_code(void *arg, uint64_t row, bool frame_pointer)
 {
 	struct code_trial *trial = arg;
@@ -201,7 +201,7 @@ static enum cfi_verdict leads_to_code(void *arg, uint64_t row, bool frame_pointe
 		return CFI_UNREAD;
 	if (stop == BPFPROF_STOP_REG_LOST)
 		return CFI_POSSIBLE;
-	if (stop) /* a return address of 0 is any word of 0 */
+	if (stop) /* any 0 on the stack would be a return address of 0 */
 		return CFI_REFUSED;
 	if (trial->return_va && state.regs[UNWIND_RSP] != trial->return_va + 8)
 		return CFI_REFUSED;
@@ -213,7 +213,7 @@ static enum cfi_verdict leads_to_code(void *arg, uint64_t row, bool frame_pointe
 	return verdict;
 }
 
-/* Is what the frame pointer leads to no mere guess: it goes on, or ends as the ABI says? */
+/* Is the frame pointer proven: does the chain go on, or end as the ABI says? */
 static bool frame_pointer_serves(const struct code_trial *trial, uint64_t row)
 {
 	struct unwind_state state = *trial->state;
@@ -224,7 +224,10 @@ static bool frame_pointer_serves(const struct code_trial *trial, uint64_t row)
 	return process_mapping_find(trial->process, unwind_lookup_pc(&state));
 }
 
-/* The row of this process alone, or rows of the page in walker->row_buffer: how many, or -errno. */
+/*
+ * Finds the row for this process alone, or rows of the page in walker->row_buffer: returns their
+ * number, or -errno.
+ */
 static int page_learn(struct walker *walker, struct image *image, uint64_t off, bool exact,
 		      struct code_trial *trial, uint64_t *ret_here, uint64_t now_ns)
 {
@@ -236,7 +239,7 @@ static int page_learn(struct walker *walker, struct image *image, uint64_t off, 
 
 	if (err)
 		return err;
-	images_hold(image); /* the trial opens others */
+	images_hold(image); /* the trial opens other images */
 	err = cfi_learn(image->cfi, off, exact, &on, ret_here);
 	images_release(walker->images, image, now_ns);
 	if (err && err != -ENOMEM && err != -EAGAIN)
@@ -276,7 +279,7 @@ uint64_t code_row_learn(struct walker *walker, struct image *image, uint64_t off
 		return row;
 	if (!learning_allowed(walker, time_monotonic_ns()))
 		return 0;
-	start_ns = time_monotonic_ns(); /* reading its memory may hang, and keeps us then */
+	start_ns = time_monotonic_ns(); /* reading its memory may hang */
 	nr = page_learn(walker, image, off, exact, trial, &here, now_ns);
 	row = here;
 	if (here)

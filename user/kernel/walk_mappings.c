@@ -26,10 +26,12 @@
 #include "python/pythons.h"
 #include "bpfprof.h"
 
-#define READ_SHARE                                                                                 \
-	10 /* of the time may go into reading mappings, saved up to a tenth of a second */
+/*
+ * 1 in so many parts of the time may go into reading mappings; a tenth of a second can be saved up.
+ */
+#define READ_SHARE 10
 
-/* Mappings as the iterator brings them. */
+/* Mappings from the iterator. */
 struct collected {
 	struct images *images;
 	struct process_mapping *mappings;
@@ -37,8 +39,8 @@ struct collected {
 	struct bpfprof_task_id task;
 	struct bpfprof_place place;
 	struct bpfprof_origin origin;
-	uint32_t own_pid; /* as we know it */
-	uint64_t program_va; /* where what exec started begins, 0: not told */
+	uint32_t own_pid; /* in our pid namespace */
+	uint64_t program_va; /* entry point of the program, 0: not sent */
 	bool too_many;
 };
 
@@ -77,7 +79,7 @@ static void collect(void *arg, const struct bpfprof_vma_record *record, const ch
 		c->program_va = record->vma.start;
 }
 
-/* True: it was tried in vain now, and memory may have it. */
+/* True: the file cannot be opened now, and memory may have it. */
 static bool image_try(struct walker *walker, struct image *image, uint64_t now_ns)
 {
 	bool due = image->state == IMAGE_UNOPENED ||
@@ -88,7 +90,7 @@ static bool image_try(struct walker *walker, struct image *image, uint64_t now_n
 	return due && image_copy_wanted(image);
 }
 
-/* Is it a Python? If so, and it is new, the kernel is told where it has its eval loop. */
+/* Is the image a Python? For a new one, tells the kernel the ranges of its eval loop. */
 static int python_scan(struct walker *walker, struct image *image)
 {
 	const struct python_range *ranges;
@@ -103,7 +105,7 @@ static int python_scan(struct walker *walker, struct image *image)
 	return 0;
 }
 
-/* Files are opened when they are first mapped: they may be gone when they are needed. */
+/* Opens files when they are first mapped: they may be deleted when they are needed. */
 static void open_images(struct walker *walker, const struct process *process,
 			struct process_mapping *mappings, size_t nr, uint64_t now_ns)
 {
@@ -164,13 +166,13 @@ uint32_t walker_own_pid(const struct walker *walker, const struct process *proce
 }
 
 /*
- * Workers are known by the name of their main thread, which some libraries change while a task
- * runs (PyTorch: pt_main_thread): the title shows what such a one is.
+ * The kernel knows workers by the name of their main thread, which some libraries change while a
+ * task runs (PyTorch: pt_main_thread): the title identifies such a worker.
  */
 static void title_scan(struct walker *walker, struct process *process)
 {
 	uint32_t pid = walker_own_pid(walker, process);
-	char cmdline[TITLE_MAX + 9]; /* and whether there is more */
+	char cmdline[TITLE_MAX + 9]; /* one more byte shows a longer title */
 
 	if (!process->title && pid &&
 	    !proc_cmdline_read(walker->runner, cmdline, sizeof(cmdline), (pid_t)pid))
@@ -185,8 +187,9 @@ static bool is_loader(const struct image *image)
 }
 
 /*
- * The file of the program. `ld.so PROGRAM` starts the loader, which maps the program before all libraries:
- * at its own address if that is low, or else next below itself, as mmap goes downwards.
+ * Finds the file of the program. `ld.so PROGRAM` starts the loader, which maps the program before
+ * all libraries: at its own address if that is low, or else next below itself, because mmap goes
+ * downwards.
  */
 static uint32_t program_find(const struct walker *walker, const struct process *process,
 			     const struct process_mapping *found)
@@ -216,7 +219,7 @@ static void root_take(void *arg, const struct bpfprof_vma_record *record, const 
 	(void)record;
 }
 
-/* Keeps in mind where its files lie: asked for when its code is given names, maybe after its end. */
+/* Keeps the origin of the files: naming code needs it, maybe after the end of the process. */
 static void origin_take(struct walker *walker, const struct process *process,
 			const struct collected *c)
 {
@@ -230,7 +233,7 @@ static void origin_take(struct walker *walker, const struct process *process,
 	uint64_t cost_ns;
 
 	origin.since_ns = c->task.start_ns;
-	/* What was written before it called exec is of another program. */
+	/* Code objects from before its exec belong to another program. */
 	if (process->known_ns)
 		origin.since_ns = origin_boot_ns(process->known_ns);
 
@@ -243,7 +246,7 @@ static void origin_take(struct walker *walker, const struct process *process,
 	origins_set(images_origins(walker->images), &origin);
 }
 
-/* What was read of process is put in force. 0 or -errno. */
+/* Publishes the mappings just read of process. 0 or -errno. */
 static int mappings_take(struct walker *walker, struct process *process, struct collected *c,
 			 bool was_void, uint64_t now_ns)
 {
@@ -320,12 +323,12 @@ int walker_refresh(struct walker *walker, struct process *process, uint64_t now_
 	err = mappings_read(walker, walker_own_pid(walker, process), &c, &cost_ns);
 	process_read_took(process, cost_ns, err == -ETIMEDOUT);
 	budget_spend(&walker->reading, cost_ns);
-	/* The number may belong to another process by now. */
+	/* The pid may belong to another process by now. */
 	if (err > 0 && c.task.start_ns == process->start_ns && c.task.exec_id == process->exec_id)
 		err = mappings_take(walker, process, &c, was_void, now_ns);
 	else if (err >= 0)
 		err = -ESRCH;
-	if (err == -ESRCH) /* half way through exec: the next sample may ask again */
+	if (err == -ESRCH) /* half way through exec; the next sample tries again */
 		process->read_ns = 0;
 	free(c.mappings);
 	return err;

@@ -3,8 +3,9 @@
 #define BPFPROF_KERNEL_WALK_MAPPINGS_H
 
 /*
- * What the walker knows of processes: their mappings, read again when they may have changed, and what
- * follows from them (walker_refresh(), walker_learn(), walker_forked(), walker_publish() in walk.h).
+ * The walker's view of processes: reads their mappings again when they may have changed, and
+ * applies the result (walker_refresh(), walker_learn(), walker_forked(), walker_publish() in
+ * walk.h).
  */
 
 #include <stdint.h>
@@ -15,10 +16,10 @@ struct process;
 struct process_mapping;
 struct walker;
 
-/* A mapping as BPF has met it, of process pid; path may be NULL. */
+/* A mapping of process pid from BPF; path may be NULL. */
 struct process_mapping walker_mapping_of(struct images *images, uint32_t pid,
 					 const struct bpfprof_vma *vma, const char *path);
-/* The number of process in our own pid namespace, 0 without one. */
+/* The pid of process in our own pid namespace, 0: it has none. */
 uint32_t walker_own_pid(const struct walker *walker, const struct process *process);
 
 #endif

@@ -12,12 +12,15 @@
 #include "unwind/reader.h"
 #include "unwind_native.h"
 
-#define HELD_WORDS                                                                                 \
-	512 /* of the C frame of a call of the eval loop; without optimization it has 200 */
-#define NR_SAVED 6 /* registers that outlive calls */
-#define HELD_AHEAD 256 /* frames that no call runs, between two calls */
+/* Words of the C frame of a call of the eval loop; without optimization it has 200. */
+#define HELD_WORDS 512
+#define NR_SAVED 6 /* callee-saved registers */
+#define HELD_AHEAD 256 /* frames without a call between two calls */
 
-/* Does the image switch between C stacks: greenlet's module, under the names of all its versions? */
+/*
+ * Does the image switch between C stacks? That is greenlet's module, under the names of all its
+ * versions.
+ */
 static bool is_switching(struct walker *walker, uint32_t id)
 {
 	const struct image *image = images_get(walker->images, id);
@@ -52,7 +55,7 @@ static uint64_t mark_make(const struct marking *m, uint32_t entry)
 	       ((entries[entry].nr - before) & 0xffff);
 }
 
-/* What a call holds in registers that outlive calls, and in the words of its C frame. */
+/* Values that a call holds in callee-saved registers and in the words of its C frame. */
 struct held {
 	__u64 words[HELD_WORDS];
 	size_t nr;
@@ -74,8 +77,8 @@ static void held_read(const struct marking *m, uint64_t cfa, struct held *held)
 }
 
 /*
- * Index + 1 of the word that is va; 0: none. All calls of a build hold their frames in the same place: elsewhere
- * in a C frame lies what was left there before, which may be a frame of the chain, too.
+ * Index + 1 of va in held; 0: not there. All calls of a build hold their frames in the same place:
+ * other words of a C frame may hold old values, even other frames of the chain.
  */
 static size_t held_find(const struct held *held, size_t place, uint64_t va)
 {
@@ -83,13 +86,13 @@ static size_t held_find(const struct held *held, size_t place, uint64_t va)
 
 	if (place && place <= held->nr && held->words[place - 1] == va)
 		return place;
-	for (i = 0; i < nr; i++) /* registers at least are not left from before */
+	for (i = 0; i < nr; i++) /* registers hold no old values */
 		if (held->words[i] == va)
 			return i + 1;
 	return 0;
 }
 
-/* Of the image of a call that holds its frame; else NULL. */
+/* The place for the image of a call that holds its frame; else NULL. */
 static struct python_place *holding_place(const struct marking *m, uint64_t frame)
 {
 	uint32_t image = (uint32_t)((frame & BPFPROF_FRAME_MASK) >> BPFPROF_OFF_BITS);
@@ -102,7 +105,7 @@ static struct python_place *holding_place(const struct marking *m, uint64_t fram
 		       : NULL;
 }
 
-/* A call of an eval loop up to 3.10. */
+/* Marks a call of an eval loop up to 3.10. */
 static uint64_t holding_mark(struct marking *m, uint64_t cfa, uint64_t frame, uint64_t *frames,
 			     uint32_t at, struct python_place *place)
 {

@@ -14,14 +14,17 @@
 #include "bpfprof.h"
 #include "unwind_native.h"
 
-#define BUILD_SHARE 4 /* of the time may go into building pages, where they push each other out */
+/* 1 in so many parts of the time may go into building pages, if they evict each other. */
+#define BUILD_SHARE 4
 #define BUILD_SAVED_NS (2 * NS_PER_SECOND)
-/* A step by the rules of a real file takes 1 to 10 us: 25000 a second at least, and 100000 at once. */
+/*
+ * A step by the rules of a real file takes 1 to 10 us: 25000 a second at least, and 100000 at once.
+ */
 #define STEP_SHARE 4
 #define STEP_SAVED_NS NS_PER_SECOND
 #define PREFETCH_PAGES 3
 #define UNREADABLE_NS (5 * NS_PER_SECOND)
-#define UNPROVEN_NS (30 * NS_PER_SECOND) /* another stack may prove what this one did not */
+#define UNPROVEN_NS (30 * NS_PER_SECOND) /* another stack may prove the rule */
 
 int rows_build(struct walker *walker, struct image *image, uint32_t page, uint64_t now_ns)
 {
@@ -35,7 +38,7 @@ int rows_build(struct walker *walker, struct image *image, uint32_t page, uint64
 			images_fail(walker->images, image, nr, now_ns);
 	}
 	if (nr == -ENODATA || (nr == -EIO && image->problem == IMAGE_NOT_ELF)) {
-		nr = 0; /* code of another machine, or of no ELF file: frame pointers are all there is */
+		nr = 0; /* code of another machine, or no ELF file: only frame pointers are left */
 	} else if (nr < 0) {
 		rows[0] = unreadable;
 		nr = 1;
@@ -44,7 +47,7 @@ int rows_build(struct walker *walker, struct image *image, uint32_t page, uint64
 	for (i = 0; i < nr && !expire_ns; i++)
 		if (unwind_row_kind(rows[i]) == ROW_UNPROVEN)
 			expire_ns = now_ns + UNPROVEN_NS;
-	/* No room in the kernel's arena is no reason not to finish this walk. */
+	/* A full arena in the kernel does not stop this walk. */
 	tables_page_add(walker->tables, image->id, page, rows, (uint32_t)nr, now_ns, expire_ns);
 	return nr;
 }
