@@ -230,7 +230,7 @@ def judge_steps(results):
     found = {m for stack, _ in got.stacks
              for m in re.findall(r";(call_\d+|resting)(?=;|$)", stack)}
     calls = sorted(int(name[5:]) for name in found if name != "resting")
-    unseen = any("windows of the profiler (cudaProfilerStart) are not seen" in line for line in got.out)
+    unseen = any("windows of the profiler (cudaProfilerStart) cannot be seen" in line for line in got.out)
     problem = None
     if got.status != 0:
         problem = f"exit {got.status}: {first_error(got)}"

@@ -355,7 +355,7 @@ def no_windows(context):
     caller.work()
     seen = Seen(watch.end())
     check(not seen.pids(), "calls outside of all windows: %s" % seen.pids())
-    check("nobody made a window" in watch.messages(), watch.messages())
+    check("no process made a window" in watch.messages(), watch.messages())
 
 
 @test(modes=MODES, lock="workers")
@@ -396,7 +396,7 @@ def one_of_two(context, form):
     told = watch.messages()
     check("worker 'PolicyWorker.train' pid %d: 2 of 2 windows of the profiler counted; 6 seen" %
           caller.pid in told, told)
-    check(len(re.findall("worker '[^']*' pid %d: no window of the profiler, it made none" % other.pid,
+    check(len(re.findall("worker '[^']*' pid %d: made no window of the profiler" % other.pid,
                          told)) == 1, told)
     check("pid %d made no GPU call" % other.pid not in told, told)
     return other.pid, told
@@ -453,7 +453,7 @@ def no_windows_asked_for(context):
     caller.work()
     seen = Seen(watch.end())
     check(not seen.pids(), "calls outside of all windows: %s" % seen.pids())
-    check("--steps: nobody made a window with cudaProfilerStart" in watch.messages() and
+    check("--steps: no process made a window with cudaProfilerStart" in watch.messages() and
           re.search("worker 'PolicyWorker[^']*' pid %d made no GPU call in a step" % caller.pid,
                     watch.messages()), watch.messages())
 

@@ -38,7 +38,8 @@ static int pid_check(pid_t pid, struct buf *why)
 	if (err && err != -ESRCH)
 		return 0; /* it lives, but hides */
 	if (!err && target.zombie)
-		buf_printf(why, "pid %d: it has exited and only waits for its parent (zombie)",
+		buf_printf(why,
+			   "pid %d: the process has exited and only waits for its parent (zombie)",
 			   pid);
 	else if (!err)
 		buf_printf(why, "pid %d: is a thread of process %d", pid, target.leader);

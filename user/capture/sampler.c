@@ -245,9 +245,9 @@ static int open_session(struct sampler *sampler, const struct session_options *s
 
 	err = session_open(&sampler->session, session);
 	if (!err && session->wakers && !session_tells_interrupts(&sampler->session)) {
-		log_error("--waker: threads cannot be told from interrupts, since the kernel's "
-			  "symbols are not to be seen in /proc/kallsyms: CAP_SYSLOG is needed, and "
-			  "kernel.kptr_restrict below 2");
+		log_error("--waker: threads and interrupts look alike, since /proc/kallsyms hides "
+			  "the "
+			  "kernel's symbols; remedy: CAP_SYSLOG, and kernel.kptr_restrict below 2");
 		return EXIT_PRIVILEGE;
 	}
 	if (!err)
@@ -493,12 +493,13 @@ int sampler_check_targets(const pid_t *pids, size_t nr)
 			return EXIT_NO_TARGET;
 		}
 		if (!err && target.zombie) {
-			log_error("pid %d: it has exited and only waits for its parent (zombie)",
+			log_error("pid %d: the process has exited and only waits for its parent "
+				  "(zombie)",
 				  pids[i]);
 			return EXIT_NO_TARGET;
 		}
 		if (!err && target.leader && target.leader != target.pid) {
-			log_error("pid %d: is a thread of process %d, which is what -p takes",
+			log_error("pid %d: is a thread of process %d, and -p takes processes",
 				  pids[i], target.leader);
 			return EXIT_NO_TARGET;
 		}

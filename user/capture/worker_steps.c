@@ -262,10 +262,11 @@ static void give_up(struct worker_steps *all, struct worker *worker)
 	all->changed = true;
 	titles_finish(&all->sampler->session, &worker->task);
 	if (worker_is_asked_for(all, worker))
-		log_warn("worker pid %u runs its methods in threads of their own or as coroutines "
-			 "(max_concurrency, asyncio): its calls cannot be counted, it is left out "
-			 "unless it makes windows with cudaProfilerStart",
-			 worker->own_pid);
+		log_warn(
+			"worker pid %u runs its methods in threads of their own or as coroutines "
+			"(max_concurrency, asyncio): its calls cannot be counted, and only windows "
+			"that it makes with cudaProfilerStart are steps",
+			worker->own_pid);
 }
 
 /* Without memory for it: the next one is another one, whatever it is. */
@@ -345,8 +346,8 @@ static void windows_are_steps(struct worker_steps *all, struct worker *worker)
 	worker->steps = (struct steps){ 0 };
 	sampler_emit(all->sampler, &forget);
 	if (worker_is_asked_for(all, worker))
-		log_info("worker pid %u makes windows with cudaProfilerStart: they are its steps, "
-			 "and not its calls",
+		log_info("worker pid %u makes windows with cudaProfilerStart: the windows are its "
+			 "steps, and not its calls",
 			 worker->own_pid);
 }
 
@@ -410,11 +411,11 @@ void worker_steps_poll(struct worker_steps *all)
 
 	all->nr_unread = ask.nr_unread;
 	if (err)
-		log_warn("not all processes could be looked at (%s): workers that have not begun "
+		log_warn("not all processes could be read (%s): workers that have not begun "
 			 "a call are not waited for",
 			 strerror(-err));
 	else if (all->nr_unread)
-		log_warn("%" PRIu64 " processes could not be looked at: workers among them that "
+		log_warn("%" PRIu64 " processes could not be read: workers among them that "
 			 "have not begun a call are not waited for",
 			 all->nr_unread);
 }

@@ -95,9 +95,9 @@ static void say_widened(struct gpu_job *job)
 	if (!job->scoped || gpu_probes_are_scoped(job->watch.probes))
 		return;
 	job->scoped = false;
-	log_info("not all that is watched can be hooked one by one, as there are too many or they "
-		 "start others: from now on calls of all processes on this machine are slowed down "
-		 "a little");
+	log_info("too many processes are watched, or one of them starts others, to hook each by "
+		 "itself: "
+		 "from now on calls of all processes on this machine are slowed down a little");
 }
 
 /* Does one of the signals that came end it? Another size of the terminal is all that the others tell. */
@@ -171,7 +171,7 @@ static int loop(struct gpu_job *job, int signal_fd, struct gpu_screen *screen,
 			if (screen && !err)
 				err = show(job, screen, picture);
 			if (sampler_targets_gone(&job->sampler)) {
-				log_info("what was watched has exited");
+				log_info("all watched processes have exited");
 				break;
 			}
 			if (gpu_steps_through(job))
@@ -250,10 +250,9 @@ static int run(struct gpu_job *job, int signal_fd)
 	else
 		err = gpu_screen_open(&screen, job->start_ns, job->options->sort);
 	if (err == -ENOENT) {
-		log_error(
-			"this terminal (TERM=%s) is not known here; bpfprof gpu --once prints one "
-			"table",
-			getenv("TERM") ? getenv("TERM") : "");
+		log_error("the terminal TERM=%s is not known here; bpfprof gpu --once prints one "
+			  "table",
+			  getenv("TERM") ? getenv("TERM") : "");
 		return EXIT_FAILED;
 	}
 	if (!err)

@@ -69,7 +69,7 @@ int gpu_files_start(struct gpu_job *job)
 		err = gpu_trace_start(job, path.data);
 	if (!err)
 		return EXIT_DONE;
-	log_error("%s: no room for calls until it is written: %s; remedy: TMPDIR=FOLDER, or -o "
+	log_error("%s: no room to store calls until the end: %s; remedy: TMPDIR=FOLDER, or -o "
 		  "FOLDER/NAME.json",
 		  pattern, strerror(-err));
 	return EXIT_FAILED;

@@ -181,7 +181,7 @@ static bool none_tell(void *arg, const struct bpfprof_task_id *task)
 	subject_add(&subject, progress->job, &key);
 	if (buf_error(&subject))
 		return false;
-	log_info("%s: no window of the profiler, it made none", subject.data);
+	log_info("%s: made no window of the profiler", subject.data);
 	if (progress->job->sampler.steps)
 		worker_steps_tell_one(progress->job->sampler.steps, task);
 	return true;
@@ -208,9 +208,9 @@ void gpu_steps_tell(struct gpu_job *job)
 	if (job->sampler.steps)
 		worker_steps_tell(job->sampler.steps);
 	else if (progress.range->kind == STEPS_WINDOWS)
-		log_warn("--steps: nobody made a window with cudaProfilerStart");
+		log_warn("--steps: no process made a window with cudaProfilerStart");
 	else
-		log_warn("--steps: nobody made a window with cudaProfilerStart; with --worker "
+		log_warn("--steps: no process made a window with cudaProfilerStart; with --worker "
 			 "calls of "
 			 "methods are steps");
 }

@@ -374,7 +374,7 @@ void gpu_workers_tell(struct gpu_workers *workers, const struct gpu_snapshot *pi
 	if (!workers->nr)
 		log_info("no process matched --worker in that time");
 	if (workers->nr && pids_each(tree_add, &tree))
-		log_debug("not all processes could be looked at");
+		log_debug("not all processes could be read");
 	for (i = 0; i < workers->nr; i++) {
 		if (workers->list[i].told || calls_of(picture, &workers->list[i].task))
 			continue;

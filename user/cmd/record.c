@@ -323,10 +323,11 @@ static void say_no_name(struct recording *rec)
 	    workers.nr)
 		search.found = workers.list[0];
 	if (search.found)
-		log_info("what is named so did not run on a CPU in that time%s: bpfprof dump -p %d "
-			 "shows where it waits",
+		log_info("a process with such a name did not run on a CPU in that time%s: bpfprof "
+			 "dump "
+			 "-p %d shows where it waits",
 			 container_filter_is_set(&options->capture.containers)
-				 ? ", or is elsewhere than was asked for"
+				 ? ", or is not where --pod or --container says"
 				 : "",
 			 search.found);
 	else
@@ -345,7 +346,8 @@ static void say_nothing_matched(struct recording *rec)
 	struct pids found;
 
 	if (rec->sampler.steps && worker_steps_found(rec->sampler.steps))
-		log_info("no sample fell into a step: they were short or waited; -F takes more");
+		log_info("no sample fell into a step: the steps were short or waited; -F takes "
+			 "more");
 	else if (rec->options->capture.nr_comms || rec->options->capture.nr_workers)
 		say_no_name(rec);
 	if (!container_filter_is_set(filter))
@@ -355,7 +357,7 @@ static void say_nothing_matched(struct recording *rec)
 	    pod_processes_find(&found, rec->sampler.containers, filter, NULL, 0))
 		return;
 	log_info("%s: %s", text.data,
-		 found.nr ? "nothing that lives there ran on a CPU in that time"
+		 found.nr ? "no process that lives there ran on a CPU in that time"
 			  : "no process on this node lives there");
 	pids_fini(&found);
 }
@@ -484,8 +486,9 @@ static int finish(struct recording *rec)
 	calls_close(rec);
 	if (rec->options->capture.steps.stop && rec->options->capture.steps.kind != STEPS_CALLS &&
 	    !rec->options->capture.session.gpu_windows && knows_driver(rec))
-		log_warn("windows of the profiler (cudaProfilerStart) are not seen: that takes "
-			 "Linux 6.6 or newer, or CAP_SYS_ADMIN; calls are the steps");
+		log_warn("windows of the profiler (cudaProfilerStart) cannot be seen without Linux "
+			 "6.6 "
+			 "or newer, or CAP_SYS_ADMIN; calls are the steps");
 	sampler_let_go(&rec->sampler);
 	status = profile_finish(rec,
 				rec->options->capture.session.gpu && !err ? &calls.profile : NULL);
@@ -655,7 +658,7 @@ int record_run(const struct record_options *options)
 	if (!status && options->capture.session.gpu)
 		status = gpu_monitor_check();
 	if (!status && options->capture.steps.kind == STEPS_WINDOWS && !gpu_monitor_may_hook()) {
-		log_error("--steps windows: they cannot be seen: this kernel lacks uprobe_multi "
+		log_error("--steps windows: windows cannot be seen: this kernel lacks uprobe_multi "
 			  "links, and refuses perf's uprobes; remedy: Linux 6.6 or newer, or "
 			  "CAP_SYS_ADMIN");
 		status = EXIT_PRIVILEGE;

@@ -142,8 +142,9 @@ static void look(struct record_timeline *timeline)
 
 	timeline->nr_unread = ask.nr_unread;
 	if (err)
-		log_warn("not all processes could be looked at (%s): what workers were in when it "
-			 "began is missing in the timeline",
+		log_warn("not all processes could be read (%s): calls that ran at the beginning "
+			 "may be "
+			 "missing in the timeline",
 			 strerror(-err));
 }
 
@@ -160,10 +161,9 @@ static int place(struct record_timeline *timeline, const char *path)
 	int err = trace_place_open(path, open_in, timeline);
 
 	if (err)
-		log_error(
-			"%s: no room for calls until it is written: %s; remedy: TMPDIR=FOLDER, or "
-			"-o FOLDER/NAME.json",
-			path, strerror(-err));
+		log_error("%s: no room to store calls until the end: %s; remedy: TMPDIR=FOLDER, or "
+			  "-o FOLDER/NAME.json",
+			  path, strerror(-err));
 	return err;
 }
 

@@ -19,14 +19,14 @@ static void say(const struct report_options *options, int err)
 	static const char *const missing[] = {
 		[DIFF_PER_SECOND] = "do not both say how long they took",
 		[DIFF_PER_RANK] = "do not both know ranks, and how long they took",
-		[DIFF_PER_PROCESS] = "do not both tell processes apart by pid, and how long they "
-				     "took",
+		[DIFF_PER_PROCESS] = "do not both keep processes apart by pid, and say how long "
+				     "they took",
 	};
 
 	if (err == -EINVAL)
 		log_error("--diff: the two files count different things");
 	else if (err == -EDOM)
-		log_error("--diff: one of the two files has none of what is compared");
+		log_error("--diff: one of the two files has no values to compare");
 	else if (err == -ENODATA)
 		log_error("--per: these files %s; --per share compares shares",
 			  missing[options->per]);

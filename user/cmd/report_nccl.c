@@ -39,7 +39,7 @@ static void say(const char *path, int err)
 	if (err == -EBADMSG)
 		log_error("%s: not what bpfprof gpu --once --json writes", name.data);
 	else if (err == -ENODATA)
-		log_error("%s: it is empty: what wrote it was cut off", name.data);
+		log_error("%s: the file is empty: its writer was cut off", name.data);
 	else if (err == -E2BIG)
 		log_error("%s: larger than can be read, 64 MiB", name.data);
 	else

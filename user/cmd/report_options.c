@@ -157,7 +157,7 @@ static int check_by_and_diff(void *object, struct buf *error)
 
 	if (options->record.nr_outputs && options->by != TALLY_FUNCTION &&
 	    (!tally_is_of_groups(options->by) || options->by == TALLY_THREAD))
-		return value_refuse(error, "--by: with -o it must be process, rank, task or pod");
+		return value_refuse(error, "--by: must be process, rank, task or pod with -o");
 	if (options->diff && options->nr_files != 2)
 		return value_refuse(error, "--diff: compares two files, first the one from before");
 	return 0;
@@ -171,7 +171,7 @@ static int choose_formats(void *object, struct buf *error)
 
 	for (size_t i = 0; i < options->record.nr_outputs && options->diff && !err; i++)
 		if (outputs[i].format != OUTPUT_HTML && outputs[i].format != OUTPUT_SVG)
-			err = value_refuse(error, "--diff: with -o it writes .html and .svg only");
+			err = value_refuse(error, "--diff: writes only .html and .svg with -o");
 	return err;
 }
 
@@ -220,7 +220,7 @@ static const char report_about[] =
 	"fewer calls, and those that no file has. Then the time per call of each operation\n"
 	"and size, the slowest rank or run against the fastest, and devices whose memory is\n"
 	"nearly full. Calls are counted from when bpfprof came: watch all nodes at the same\n"
-	"time. Of a call that began before only where it is is known.\n";
+	"time. Of a call that began before, only its place is known.\n";
 static const char report_notes[] =
 	"Examples:\n"
 	"  bpfprof report cpu.pb.gz --sort total --rows 20        a table of functions\n"

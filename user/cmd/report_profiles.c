@@ -86,13 +86,13 @@ static int check_group(const struct profile *profile, enum tally_by by)
 		pods |= profile->processes[i].container != 0;
 	}
 	if (by == TALLY_THREAD && !profile->threads)
-		log_error("--by thread: these files do not tell threads apart, "
+		log_error("--by thread: these files do not keep threads apart, "
 			  "record --threads does");
 	else if (by == TALLY_RANK && !ranks)
-		log_error("--by rank: these files know no ranks, a .pb.gz of a job that has "
-			  "them does");
+		log_error("--by rank: these files have no ranks; a .pb.gz of a job with ranks "
+			  "has them");
 	else if (by == TALLY_POD && !pods)
-		log_error("--by pod: these files know no pods");
+		log_error("--by pod: these files have no pods");
 	else
 		return 0;
 	return -ENOENT;

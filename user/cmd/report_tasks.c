@@ -52,7 +52,7 @@ static int read_file(struct task_read *read_to, const char *path, struct report_
 		return 0;
 	report_file_name(&name, path);
 	if (empty)
-		log_error("%s: it is empty: what wrote it was cut off", name.data);
+		log_error("%s: the file is empty: its writer was cut off", name.data);
 	else if (err == -EBADMSG)
 		log_error("%s: not a timeline as bpfprof record -o FILE.json writes it", name.data);
 	else if (err == -ENODATA)
@@ -105,8 +105,8 @@ static int print_profile(const struct report_options *options, const struct prof
 
 	list = task_cpu_list(profile, &nr);
 	if (!list) {
-		log_error("these profiles are not of time on a CPU, which is all that they could "
-			  "tell of tasks");
+		log_error("these profiles do not count time on a CPU: profiles have no other facts "
+			  "about tasks");
 		return EXIT_FAILED;
 	}
 	err = task_cpu_group(list, &nr);

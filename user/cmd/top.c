@@ -466,7 +466,7 @@ static int run(struct top *top, int signal_fd)
 	if (!err && !top->options->once) {
 		err = screen_open();
 		if (err == -ENOENT) {
-			log_error("this terminal (TERM=%s) is not known here; bpfprof top --once "
+			log_error("the terminal TERM=%s is not known here; bpfprof top --once "
 				  "prints one table",
 				  getenv("TERM") ? getenv("TERM") : "");
 			return EXIT_FAILED;

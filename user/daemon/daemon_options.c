@@ -154,7 +154,7 @@ static const struct flag_rule rules[] = {
 		  "--gpu: waits and hooked calls cannot be recorded together, leave --wall out" },
 	GPU_PART_RULES,
 	{ "parked", FLAG_NEEDS, "wall",
-	  .sentence = "--parked: is about time that threads wait, add --wall" },
+	  .sentence = "--parked: shows stacks of threads that wait, add --wall" },
 	{ "push-tenant-file push-basic-auth-file push-bearer-token-file push-ca-file push-label",
 	  FLAG_NEEDS, "push",
 	  .sentence = "--push is missing: which server are the other --push flags for?" },

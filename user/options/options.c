@@ -46,10 +46,11 @@ static void release_containers(void *object)
 
 const struct flag container_flags[] = {
 	{ "container", "ID",
-	  "of that, only what lives in this container: its id,\nor how the id begins",
+	  "of those, only processes in this container: its id,\nor how the id begins",
 	  CONTAINER_ROW },
 	{ "pod", "[NS/]GLOB",
-	  "of that, only pods with this name ('ml/trainer-*');\n-p is then the pid inside the pod",
+	  "of those, only processes in pods with this name\n('ml/trainer-*'); -p is then the pid "
+	  "inside the pod",
 	  POD_ROW },
 	{ .type = FLAG_END },
 };
@@ -163,7 +164,7 @@ static const struct flag record_rows[] = {
 	  "--wall, --off-cpu: stacks of idle pool threads and pollers\ntoo, not only [parked]",
 	  FLAG_BOOL, RECORD_AT(parked) },
 	{ "waker", NULL,
-	  "--wall, --off-cpu: above each wait who ended it, and that\nthread's stack", FLAG_BOOL,
+	  "--wall, --off-cpu: above each wait the thread that ended\nit, and its stack", FLAG_BOOL,
 	  RECORD_AT(capture.session.wakers) },
 	{ "gil", NULL, "only Python threads that hold the GIL", FLAG_BOOL, RECORD_AT(capture.gil) },
 	{ "gpu", NULL,
@@ -188,9 +189,9 @@ static const struct flag record_rows[] = {
 	{ "stats", "FILE", "write what was counted and lost as JSON", FLAG_TEXT,
 	  RECORD_AT(stats_path), .take = take_stats },
 	{ "no-findings", NULL,
-	  "do not look for what stands out: tiny tasks, one that\n"
-	  "takes far longer, too many threads, a limit that stops\n"
-	  "them, growing memory, one thread that keeps the GIL",
+	  "report no findings: tiny tasks, one that takes far\n"
+	  "longer, too many threads, a limit that stops them,\n"
+	  "growing memory, one thread that keeps the GIL",
 	  FLAG_SET, RECORD_AT(findings), .min = false, .initial = true },
 	FLAG_GROUP(host_root_flags, struct record_options, capture.host_root),
 	FLAG_GROUP(verbose_flags, struct record_options, verbose),
@@ -260,7 +261,7 @@ static int check_calls_path(const struct record_options *options, const char *pa
 		return 0;
 	buf_add_str(error, "--gpu: ");
 	text_add_typed(error, calls.data);
-	buf_add_str(error, " is the file of calls beside another, and named by a flag, too");
+	buf_add_str(error, " is the file of calls beside another, and a flag names it, too");
 	return -EINVAL;
 }
 
@@ -336,9 +337,9 @@ static const struct flag_rule record_rules[] = {
 	{ "steps", FLAG_NEEDS, "worker",
 	  .sentence = "--steps: counts the calls of Ray workers, --worker must name them" },
 	{ "steps", FLAG_EXCLUDES, "pid comm",
-	  .sentence = "--steps: what is no worker has no steps, leave -p and --comm out" },
+	  .sentence = "--steps: only Ray workers have steps, leave -p and --comm out" },
 	{ "parked", FLAG_NEEDS, "wall off-cpu",
-	  .sentence = "--parked: is about time that threads wait, add --wall or --off-cpu" },
+	  .sentence = "--parked: shows stacks of threads that wait, add --wall or --off-cpu" },
 	{ "gil", FLAG_EXCLUDES, "wall off-cpu",
 	  .sentence =
 		  "--gil cannot be combined with --wall and --off-cpu: a waiting thread does not "
@@ -348,7 +349,7 @@ static const struct flag_rule record_rules[] = {
 		      "--off-cpu out" },
 	GPU_PART_RULES,
 	{ "waker", FLAG_NEEDS, "wall off-cpu",
-	  .sentence = "--waker: is about who ends waits, add --wall or --off-cpu" },
+	  .sentence = "--waker: shows the threads that end waits, add --wall or --off-cpu" },
 	{ .check = check_timeline },
 	{ "steps", FLAG_EXCLUDES, "wall off-cpu",
 	  .sentence = "--steps: waits are not cut where steps begin and end, leave --wall and "
@@ -376,7 +377,7 @@ static const char record_notes[] =
 	"  bpfprof record -d 10                        the whole machine, 10 s, flame graph\n"
 	"  bpfprof record -p 1234 -d 30 -o cpu.pb.gz   one process, for go tool pprof\n"
 	"  bpfprof record -p 1234 --wall -d 30         where it waits, and for how long\n"
-	"  bpfprof record -p 1234 --wall --waker -d 30 and who ends the waits\n"
+	"  bpfprof record -p 1234 --wall --waker -d 30 and which thread ends each wait\n"
 	"  bpfprof record -d 60 -o ray.json            when Ray's tasks and calls ran, for "
 	"Perfetto\n"
 	"  bpfprof record -o gcc.html -- make          a build and all its children\n"
@@ -384,7 +385,7 @@ static const char record_notes[] =
 	"  bpfprof record --worker '*policy*' --steps 3:5  calls 3 and 4 of each of them\n"
 	"  bpfprof record -d 5 --format folded -o -    stacks to standard output\n"
 	"  bpfprof record --gpu -d 30 -o x.html        and x.cuda.html of CUDA's calls\n"
-	"  bpfprof record --gpu --tensors -o x.pb.gz   and who holds memory for tensors\n"
+	"  bpfprof record --gpu --tensors -o x.pb.gz   and the memory of tensors, by stack\n"
 	"  bpfprof record -d 10 --pod 'ml/trainer-*'   some pods, whatever runs in them\n"
 	"  bpfprof record -d 60 -o '/shared/%h-%t.html' from many nodes into one folder\n";
 static const char record_statuses[] =
@@ -440,7 +441,7 @@ static const struct flag top_rows[] = {
 
 static const struct flag_rule top_rules[] = {
 	{ "parked", FLAG_NEEDS, "wall",
-	  .sentence = "--parked: is about time that threads wait, add --wall" },
+	  .sentence = "--parked: shows stacks of threads that wait, add --wall" },
 	{ "gil", FLAG_EXCLUDES, "wall",
 	  .sentence =
 		  "--gil cannot be combined with --wall: a waiting thread does not hold the GIL" },
@@ -464,11 +465,11 @@ static const char top_notes[] =
 	"  bpfprof top                          the whole machine\n"
 	"  bpfprof top -p 1234                  one process and its children\n"
 	"  bpfprof top -p 1234 --native         C and C++ below Python too\n"
-	"  bpfprof top --pod 'ml/trainer-*'     what runs in some pods\n"
+	"  bpfprof top --pod 'ml/trainer-*'     the processes of some pods\n"
 	"  bpfprof top --worker 'Trainer*'      Ray workers of these classes\n"
-	"  bpfprof top --comm 'ray::*' --gil    who holds the GIL in Ray workers\n"
+	"  bpfprof top --comm 'ray::*' --gil    threads that hold the GIL in Ray workers\n"
 	"  bpfprof top --wall -p 1234           where its threads wait right now\n"
-	"  bpfprof top --gpu                    who launches, who waits for the GPU\n"
+	"  bpfprof top --gpu                    launches and waits for the GPU, by process\n"
 	"  bpfprof top -p 1234 --once --delay 5 one table, for scripts\n";
 
 const struct flag_set top_flags = {
@@ -524,7 +525,7 @@ static const struct flag dump_rows[] = {
 	  DUMP_AT(locals), .letter = 'l', .repeatable = true, .max = 64 },
 	{ "full-filenames", NULL, "whole names of Python files", FLAG_BOOL,
 	  DUMP_AT(full_filenames) },
-	{ "subprocesses", NULL, "what descends from it too", FLAG_BOOL, DUMP_AT(subprocesses),
+	{ "subprocesses", NULL, "its descendants too", FLAG_BOOL, DUMP_AT(subprocesses),
 	  .letter = 's' },
 	{ "json", NULL, "py-spy's JSON, with more in it", FLAG_BOOL, DUMP_AT(json), .letter = 'j' },
 	FLAG_GROUP(host_root_flags, struct dump_options, host_root),

@@ -99,10 +99,10 @@ extern const struct flag container_flags[], host_root_flags[], verbose_flags[];
 /* Rules for the parts of --gpu, in the table of a command that has that flag. */
 #define GPU_PART_RULES                                                                             \
 	{ "tensors", FLAG_NEEDS, "gpu",                                                            \
-	  .sentence = "--tensors: is about memory of the GPU, add --gpu" },                        \
+	  .sentence = "--tensors: counts memory of the GPU, add --gpu" },                          \
 	{                                                                                          \
 		"gc", FLAG_NEEDS, "gpu",                                                           \
-			.sentence = "--gc: is about collections between launches, add --gpu"       \
+			.sentence = "--gc: counts collections between launches, add --gpu"         \
 	}
 
 /* For rows and rules of commands that fill a record_options: START:STOP, and the fields for tests. */
