@@ -141,7 +141,7 @@ static int process_fill(struct gpu_build *b, struct gpu_report_process *to,
 		.open = b->open,
 		.memory = memory_of(from, GPU_SPACE_DEVICE),
 		.host_memory = memory_of(from, GPU_SPACE_HOST),
-		.tensors_known = b->job->options->record.tensors,
+		.tensors_known = b->job->options->record.capture.session.gpu_tensors,
 		.tensor_memory = memory_of(from, GPU_SPACE_TENSOR),
 	};
 	for (i = 0; i < snapshot->nr_counts; i++)
