@@ -3,7 +3,7 @@
 #define BPFPROF_CAPTURE_BPF_FEATURES_H
 
 /*
- * The kernel features that our BPF programs stand on, each found by loading a tiny
+ * The kernel features that our BPF programs need, each found by loading a tiny
  * program or making a tiny map, never by the kernel's version.
  */
 
@@ -28,7 +28,7 @@ int bpf_syscall_probe(void);
 /* Maps and helpers: well under a millisecond. Means nothing where bpf_syscall_probe() fails. */
 void bpf_features_probe(struct bpf_features *ret);
 
-/* Adds what needs the kernel's BTF to be read, which takes about 10 ms. 0, or -errno without BTF. */
+/* Adds the features in the kernel's BTF, which takes about 10 ms. 0, or -errno without BTF. */
 int bpf_features_probe_btf(struct bpf_features *features);
 
 /* Does lockdown (confidentiality) keep BPF programs from reading memory? */

@@ -3,9 +3,9 @@
 #define BPFPROF_CAPTURE_CAPTURE_OPTIONS_H
 
 /*
- * What one recording takes: of which processes, and what of them. Flags fill the struct, the command
- * adds what it decides itself, and sampler_open() borrows it. All zero but session.hz is the whole
- * machine. A field that the BPF programs need is a field of struct session_options.
+ * The processes and events of one recording. Flags fill the struct, the command sets the fields that
+ * it decides itself, and sampler_open() borrows it. All zero but session.hz is the whole machine. A
+ * field that the BPF programs need is a field of struct session_options.
  */
 
 #include <stdbool.h>
@@ -18,11 +18,11 @@
 
 /*
  * Filters add up: a process is recorded if a pid, a comm glob, a worker pattern or the child names
- * it; without any of the four, all are. The containers take away from that what lives elsewhere.
+ * it; without any of the four, all are. The containers then exclude processes that live elsewhere.
  */
 struct capture_options {
 	struct session_options
-		session; /* what the command asks for; see capture_session_options() */
+		session; /* as asked for; capture_session_options() completes a copy */
 	const pid_t *pids; /* -p, each once; with pods, as these see them */
 	size_t nr_pids;
 	char *const *comms; /* --comm, fnmatch(3) patterns */
@@ -38,7 +38,7 @@ struct capture_options {
 	bool tell_workers; /* name the workers that were found on standard error */
 	bool gil; /* only samples whose thread holds Python's GIL */
 	const char *host_root; /* absolute; or NULL */
-	size_t codes_bytes; /* limit of what is kept of Python code; 0: the default */
+	size_t codes_bytes; /* the limit for facts about Python code; 0: the default */
 };
 
 /* The session for these options: filter, follow, titles, gaps_alone and no_clock follow from others. */

@@ -3,8 +3,8 @@
 #define BPFPROF_CAPTURE_CONTAINER_FILTER_H
 
 /*
- * Which containers were asked for: --container and --pod. One of the ids and one of the pods must
- * match, of those of which any were given. Owned by the options.
+ * The containers that --container and --pod name. If there are ids, one of them must match; if there
+ * are pods, one of them must match. The options own it.
  */
 
 #include <stdbool.h>
@@ -14,7 +14,7 @@ struct buf;
 struct container;
 
 struct container_filter {
-	char **ids; /* they begin so */
+	char **ids; /* the beginnings of ids */
 	size_t nr_ids;
 	char **pods; /* fnmatch(3) patterns, in front of them NAMESPACE/ (a pattern too) or nothing */
 	size_t nr_pods;
@@ -25,9 +25,9 @@ int container_filter_add_id(struct container_filter *filter, const char *id, str
 int container_filter_add_pod(struct container_filter *filter, const char *pod, struct buf *why);
 void container_filter_fini(struct container_filter *filter);
 
-/* Was anything asked for? */
+/* Is there any id or pod? */
 bool container_filter_is_set(const struct container_filter *filter);
-/* container: NULL is what lives in none, and matches nothing. Without a filter everything matches. */
+/* container: NULL (the process lives in none) matches no id and no pod. An empty filter matches all. */
 bool container_filter_matches(const struct container_filter *filter,
 			      const struct container *container);
 /* "--pod ml/x (and 2 more)", for a sentence. */

@@ -2,7 +2,7 @@
 #ifndef BPFPROF_CAPTURE_MEMORY_LIMIT_H
 #define BPFPROF_CAPTURE_MEMORY_LIMIT_H
 
-/* How much memory we may use, and how much the cgroups, of version 1, 2 or both, leave to us. */
+/* The memory that we may use: our budget, and the limits of cgroups of version 1, 2 or both. */
 
 #include <stdint.h>
 
@@ -13,7 +13,7 @@
  */
 uint64_t memory_limit(const char *membership, const char *mount);
 
-/* Bytes that we use at most, BPF maps included, with so many possible CPUs. */
+/* The most bytes that we use, BPF maps included, with this number of possible CPUs. */
 uint64_t memory_budget(int nr_cpus);
 
 #endif

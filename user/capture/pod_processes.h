@@ -3,8 +3,8 @@
 #define BPFPROF_CAPTURE_POD_PROCESSES_H
 
 /*
- * The processes of the containers that a filter names, by looking at every process of the node:
- * some 0.1 ms for each whose container was not met before. They come and go meanwhile.
+ * The processes of the containers that a filter names, among all processes of the node: some 0.1 ms
+ * for each with a container that was not met before. Processes start and exit meanwhile.
  */
 
 #include <stddef.h>
@@ -28,7 +28,7 @@ int pod_processes_find(struct pids *ret, struct containers *containers,
  * which ret owns. Reports what is wrong; a status of base/exit_status.h. Needs no sampler.
  */
 int pod_processes_resolve(struct pids *ret, struct capture_options *options);
-/* Says that nothing matches, or that what matches is not among it. EXIT_NO_TARGET. */
+/* Reports that no process matches, or none with one of these pids. EXIT_NO_TARGET. */
 int pod_processes_none(struct containers *containers, const struct container_filter *filter,
 		       const pid_t *pod_pids, size_t nr_pod_pids);
 

@@ -3,9 +3,9 @@
 #define BPFPROF_CAPTURE_PROCESS_CHOICE_H
 
 /*
- * Which samples somebody wants of a sampler that takes all: the same rules as of record. A process
- * is chosen if a pid or a worker pattern names it, without any of them all are; containers and pods
- * take away from that what lives elsewhere.
+ * Chooses samples of a sampler that takes all, by the rules of record: a process is chosen if a pid or
+ * a worker pattern names it, without any of them all are; containers and pods then exclude processes
+ * that live elsewhere.
  */
 
 #include <stdbool.h>
@@ -20,7 +20,7 @@ struct buf;
 struct sampler;
 struct workers;
 
-/* What was asked for. */
+/* As the user asked for it. */
 struct process_choice {
 	pid_t *pids; /* with pods, as these see them */
 	size_t nr_pids;
@@ -32,17 +32,17 @@ struct process_choice {
 void process_choice_fini(struct process_choice *choice);
 bool process_choice_is_set(const struct process_choice *choice);
 
-/* In force. Zeroed: everything is wanted. */
+/* A choice in force. Zeroed: all processes are wanted. */
 struct process_filter {
 	const struct process_choice *choice; /* borrowed */
 	uint32_t group; /* of session_target_add(), for it alone */
 	struct workers *workers; /* NULL without patterns */
-	bool tell; /* say which workers were found */
+	bool tell; /* report the workers that were found */
 };
 
 /*
- * Finds the processes that pids mean, and what descends from them. 0; -ENOENT: there is no such
- * process, -EINVAL: pids cannot be told apart here (a pid namespace of our own), both with a
+ * Finds the processes of the pids, and their descendants. 0; -ENOENT: there is no such process,
+ * -EINVAL: pids are ambiguous here (a pid namespace of our own), both with a
  * sentence added to why; or -errno. To be closed after success.
  */
 int process_filter_open(struct process_filter *filter, struct sampler *sampler,

@@ -3,8 +3,8 @@
 #define BPFPROF_CAPTURE_RAY_ROLES_H
 
 /*
- * The role of a sampled process in a Ray cluster, found out when its samples come: once for good,
- * or again every few seconds for a Python process that uses Ray, which may yet become a driver.
+ * The role of a sampled process in a Ray cluster. It is found when samples of the process come: once for
+ * good, or every few seconds for a Python process that uses Ray, which may become a driver later.
  */
 
 #include <stdint.h>
@@ -17,7 +17,7 @@ struct sampler;
 void ray_roles_poll(struct sampler *sampler, struct process *process,
 		    const struct bpfprof_sample *sample, uint64_t now_ns);
 
-/* The script of a driver, a part of its role; NULL: of none. */
+/* The script of a driver, a part of its role; NULL: the role is no driver. */
 const char *ray_roles_script(const char *role);
 
 #endif

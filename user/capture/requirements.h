@@ -3,10 +3,9 @@
 #define BPFPROF_CAPTURE_REQUIREMENTS_H
 
 /*
- * What this machine must offer before a profile can be taken, each thing probed
- * for real, with the remedy where it is missing. `bpfprof doctor` shows all of
- * it; `bpfprof record` asks for the first failure before it loads anything, and
- * for a closer look if loading fails all the same.
+ * The features of this machine that a recording needs, each probed for real, and the remedy if one is
+ * missing. `bpfprof doctor` shows all of them; `bpfprof record` asks for the first failure before it
+ * loads anything, and for a longer check if the load fails.
  */
 
 #include <stdbool.h>
@@ -35,24 +34,25 @@ int requirements_probe(struct requirements *ret, const char *host_root);
 /* Adds the one about a process that the user named. 0 or -ENOMEM. */
 int requirements_probe_target(struct requirements *reqs, pid_t pid);
 void requirements_fini(struct requirements *reqs);
-/* Adds one; remedy may be NULL, both texts are copied. Failure is told by reqs->error. */
+/* Adds one; remedy may be NULL, both texts are copied. reqs->error keeps a failure. */
 void requirements_add(struct requirements *reqs, const char *name, enum requirement_status status,
 		      const char *remedy, const char *found, ...)
 	__attribute__((format(printf, 5, 6)));
 
 /*
- * Only what record cannot do without, quick enough for every start: 0, or -EPERM
- * or -EOPNOTSUPP with one sentence without newline in message (what is missing and how to get it), or -ENOMEM.
+ * Only the features that record cannot work without, quick enough for every start: 0, or -EPERM or
+ * -EOPNOTSUPP with one sentence without newline in message (the missing feature and its remedy), or
+ * -ENOMEM.
  */
 int requirements_check(struct buf *message);
 
 /*
  * The same after a BPF program failed to load, with the probes that need the
- * kernel's BTF too (10 ms). 0: nothing is missing as far as can be told.
+ * kernel's BTF too (10 ms). 0: no probe failed.
  */
 int requirements_explain(struct buf *message);
 
-/* Are process ids here other ones than the kernel's, which samples have? */
+/* Are process ids here different from the kernel's, which samples have? */
 bool requirements_pids_differ(void);
 
 /*

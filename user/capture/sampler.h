@@ -5,11 +5,11 @@
 /*
  * Room capture: opens, starts, runs and stops one recording, and chooses its processes.
  *
- * What every command that samples shares: the loaded BPF programs, what is known of processes,
- * images and code objects, and the clock. The caller owns the struct, which must not move
- * between sampler_open() and sampler_close(), and runs the loop: it waits for sampler_fd() and
- * calls sampler_run(). Every table in here is bounded, so it may run for ever. What goes wrong
- * is said on standard error; statuses are those of base/exit_status.h.
+ * The parts that all commands which sample share: the loaded BPF programs, the clock, and tables of
+ * processes, images and code objects. The caller owns the struct, which must not move between
+ * sampler_open() and sampler_close(), and runs the loop: it waits for sampler_fd() and calls
+ * sampler_run(). Every table is bounded, so a sampler may run for ever. Errors are reported on
+ * standard error; statuses are those of base/exit_status.h.
  */
 
 #include <stdbool.h>
@@ -111,64 +111,64 @@ struct sampler {
 	uint64_t tick_ns; /* when the clock wants to be looked after */
 };
 
-/* Before all else: is what sampling cannot do without here? */
+/* Before all else: does this machine have all that sampling needs? */
 int sampler_check(void);
-/* Every pid must be a live process, not one of its other threads. */
+/* Every pid must be a live process, not a thread of another one. */
 int sampler_check_targets(const pid_t *pids, size_t nr);
 
 /* Loads everything. sampler_close() is due whatever this returns. */
 int sampler_open(struct sampler *sampler, const struct capture_options *options);
 /*
  * Between sampler_open() and sampler_start(). The kinds of events (kernel/event.h) follow from the
- * options: EVENT_SAMPLE is a sample that was asked for, titles come without --steps or with
+ * options: EVENT_SAMPLE is a sample that the filters want; titles come without --steps or with
  * gpu_trace. The caller adds at most SAMPLER_MAX_OBSERVERS.
  */
 void sampler_observe(struct sampler *sampler, event_fn see, void *arg);
-/* Of the sampler's parts: hands an event to all observers. */
+/* For parts of the sampler: passes an event to all observers. */
 void sampler_emit(const struct sampler *sampler, const struct event *event);
 /* Samples flow from here on. */
 int sampler_start(struct sampler *sampler);
 int sampler_fd(const struct sampler *sampler);
-/* Hands over what has come and does what is due. Milliseconds until it wants to be called again. */
+/* Passes on the events that have come, and does periodic work. Milliseconds until the next call is due. */
 int sampler_run(struct sampler *sampler);
 /*
- * More pids, and what descends from them, for session_target_groups(): groups are bits from
- * SAMPLER_GROUP << 1 on. Looks at all processes there are. ret_pids, unless NULL, gets what samples
- * call each of pids, 0: it is gone. 0 or -errno.
+ * Adds pids and their descendants to the targets of these groups (bits from SAMPLER_GROUP << 1 on).
+ * Reads the parents of all processes. ret_pids, unless NULL, gets the number by which samples know
+ * each of the pids; 0: the process has ended. 0 or -errno.
  */
 int sampler_targets_add(struct sampler *sampler, const pid_t *pids, size_t nr_pids, uint32_t groups,
 			uint32_t *ret_pids);
-/* Have all processes that -p named ended? Asks the kernel for each. */
+/* Have all processes that -p names ended? Asks the kernel for each. */
 bool sampler_targets_gone(const struct sampler *sampler);
-/* No samples of the clock after this. sampler_stop() is still due. */
+/* The clock takes no samples after this. sampler_stop() is still due. */
 void sampler_stop_clock(struct sampler *sampler);
-/* No samples after this; those that are still on their way are handed over. */
+/* Nothing takes samples after this; samples that are still on their way are passed on. */
 void sampler_stop(struct sampler *sampler);
 /*
- * After sampler_stop() and sampler_run_stats(): gives back what profiles are not made of, programs and
- * maps among it. Symbols want their memory. Who shares the session has to be done with it.
+ * After sampler_stop() and sampler_run_stats(): frees all that profiles do not need, programs and maps
+ * included, since symbols need the memory. Nobody may use the session any more.
  */
 void sampler_let_go(struct sampler *sampler);
 /* A zeroed struct is fine. */
 void sampler_close(struct sampler *sampler);
 
-/* sampler_input.c: is it a name that --comm means? */
+/* sampler_input.c: does --comm match the name? */
 bool sampler_comm_matches(const struct capture_options *options, const char comm[BPFPROF_COMM_LEN]);
-/* What is known of a sample for who takes it. False: it was not asked for. */
+/* Fills in the facts about a sample that aggregates take. False: no filter wants the sample. */
 bool sampler_input(struct sampler *sampler, const struct sample_view *view,
 		   struct aggregate_input *ret);
-/* The same of every sample, whether or not it was asked for. */
+/* The same without the filters. */
 void sampler_input_fill(struct sampler *sampler, const struct sample_view *view,
 			struct aggregate_input *ret);
 
 /*
- * sampler_waits.c: the same of a thread that no sample came of. sample is what ret borrows, and says
- * that it waits.
+ * sampler_waits.c: the same for a thread without a sample. ret borrows sample, which says that the
+ * thread waits.
  */
 bool sampler_thread_input(struct sampler *sampler, const struct bpfprof_task_state *state,
 			  struct bpfprof_sample *sample, struct aggregate_input *ret);
 
-/* What such an input borrows. */
+/* The memory that such an input borrows. */
 struct sampler_sleeper {
 	struct bpfprof_sample sample;
 	uint64_t user[BPFPROF_MAX_FRAMES];
@@ -182,57 +182,57 @@ bool sampler_sleeper_input(struct sampler *sampler, const struct bpfprof_task_st
 
 /* Where an interval ends and the next one begins. */
 struct sampler_rotate {
-	struct thread_times *times; /* whose border is at at_ns already; not to be closed yet */
+	struct thread_times *times; /* their boundary is at at_ns already; they are still open */
 	uint64_t at_ns; /* CLOCK_MONOTONIC, a moment ago */
-	uint64_t reading_ns; /* reading stacks may take so long; 0: the default */
-	size_t max_pages; /* of one process's memory, kept meanwhile; 0: the default */
-	size_t max_frames; /* of its threads, the same */
-	/* What of it is told. NULL: all. */
+	uint64_t reading_ns; /* the limit for reading stacks; 0: the default */
+	size_t max_pages; /* the limit of pages of one process that are kept; 0: the default */
+	size_t max_frames; /* the limit of frames of one process; 0: the default */
+	/* Chooses the threads that are reported. NULL: all. */
 	bool (*wants)(void *arg, const struct aggregate_input *input);
 	void *arg;
 };
 
 /*
- * The same file: tells what threads have done until then, waits that are not over among it. Hands over
- * samples meanwhile.
+ * The same file: reports the times of threads until then, also of waits that go on. Passes on samples
+ * meanwhile.
  */
 void sampler_waits_rotate(struct sampler *sampler, const struct sampler_rotate *cut);
 /*
  * The same for the last time: after sampler_stop_clock() and before sampler_stop(). Sets cut->at_ns: no
- * sample of a wait tells of time after it. Needs no border.
+ * sample of a wait counts time after it. The times need no boundary.
  */
 void sampler_waits_end(struct sampler *sampler, struct sampler_rotate *cut);
 
-/* The same file: what sampler_open() and so on do for waits. 0 or -errno. */
+/* The same file: the part for waits of sampler_start(), and of events. 0 or -errno. */
 int sampler_waits_start(struct sampler *sampler);
 void sampler_waits_thread_end(struct sampler *sampler, const struct bpfprof_waiter *waiter);
 
 /*
- * sampler_container.c: the container that the process lives in, NULL if it lives in none or that is
- * not known (yet). Cheap to ask; borrowed until the next sampler_run().
+ * sampler_container.c: the container of the process; NULL: none, or not known (yet). Cheap; borrowed
+ * until the next sampler_run().
  */
 const struct container *sampler_container(struct sampler *sampler, struct process *process);
-/* Now and then; nothing that was borrowed may be held. */
+/* Periodic work; borrowed containers become invalid. */
 void sampler_containers_tick(struct sampler *sampler, uint64_t now_ns);
 
-/* sampler_ranks.c: sees to it that process->ranks is known, if it can be. Cheap once it is. */
+/* sampler_ranks.c: fills process->ranks if they can be found. Cheap once they are known. */
 void sampler_ranks_scan(struct sampler *sampler, struct process *process);
 
 extern const struct counter sampler_counters[], sampler_image_counters[];
 /*
- * sampler_stats.c: adds what was counted since the start in the kernel, by the walker and of
- * images: lost, clock, walk and files; sets the BPF programs' run time and the clock's name.
+ * sampler_stats.c: adds the counters of the kernel, of the walker and of images since the start: lost,
+ * clock, walk and files. Sets the run time of the BPF programs and the name of the clock.
  */
 void sampler_stats(struct sampler *sampler, struct run_stats *stats);
-/* Its two parts: that of images alone is to be had after sampler_let_go(), and grows with symbols. */
+/* Its two parts: the one of images works after sampler_let_go(), and grows with symbols. */
 void sampler_run_stats(struct sampler *sampler, struct run_stats *stats);
 void sampler_image_stats(const struct sampler *sampler, struct run_stats *stats);
-/* Sets what this process and its maps cost; of memory the most that it was at any such call. */
+/* Sets the CPU time and memory of this process and its maps; memory is the maximum of all calls. */
 void sampler_own_usage(const struct sampler *sampler, struct run_stats *stats);
 
 /*
- * sampler_profile.c: a finished profile of what aggregate holds, with the host's name; the caller fills
- * in when it was and stats. Problems of files found on the way are added to files.
+ * sampler_profile.c: a finished profile of the aggregate, with the host's name; the caller fills in its
+ * time and stats. Adds problems of files to files.
  * *kernel_names_hidden is set to 1 if kernel addresses cannot be seen. 0 or -ENOMEM.
  */
 int sampler_profile(struct sampler *sampler, const struct aggregate *aggregate, struct profile *ret,
@@ -240,8 +240,8 @@ int sampler_profile(struct sampler *sampler, const struct aggregate *aggregate, 
 void sampler_warn_kernel_names(void);
 
 /*
- * sampler_sweep.c: for who runs for ever, between two intervals: lets go of files and code that
- * are in use no more, nor in aggregates (all samples that are still to be named).
+ * sampler_sweep.c: for the daemon, between two intervals: frees files and code that neither processes
+ * nor aggregates (all samples without names yet) use any more.
  */
 void sampler_sweep(struct sampler *sampler, const struct aggregate *const *aggregates, size_t nr);
 

@@ -3,8 +3,8 @@
 #define BPFPROF_CAPTURE_TARGET_H
 
 /*
- * What /proc says, without ptrace, about a process that the user named. The
- * process may go at any time; its name is its own to choose.
+ * Facts from /proc, without ptrace, about a process that the user named. The
+ * process may exit at any time, and chooses its name itself.
  */
 
 #include <stdbool.h>
@@ -15,13 +15,13 @@ struct target {
 	pid_t leader; /* its process; not pid if pid is another thread of it */
 	bool zombie;
 	bool kernel_thread;
-	int bits; /* 32, 64, or 0: the kernel does not tell us */
+	int bits; /* 32, 64, or 0: not known */
 	char name[64]; /* printable */
 };
 
-/* 0, -ESRCH without such a process, or what reading /proc gave. */
+/* 0, -ESRCH without such a process, or the error of reading /proc. */
 int target_probe(pid_t pid, struct target *ret);
-/* Its number in its own pid namespace; 0 if it cannot be had. */
+/* Its number in its own pid namespace; 0 if it cannot be read. */
 pid_t target_pod_pid(pid_t pid);
 
 #endif

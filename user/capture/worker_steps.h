@@ -3,12 +3,12 @@
 #define BPFPROF_CAPTURE_WORKER_STEPS_H
 
 /*
- * --steps: which samples fall into the wanted steps of the workers that --worker names, and when all
- * of these are through. Each worker counts its own. A step is one call of a method (or task) that
- * a pattern names, begun after the recording; its begin and end are the moments at which the
- * worker changed its title, so that none is too short to be seen. Of a worker that makes windows with
- * cudaProfilerStart these are the steps: what was taken before the first is forgotten; where windows were
- * asked for, calls never are. Bounded: at most WORKER_STEPS_MAX workers are counted.
+ * --steps: the samples that fall into the wanted steps of the workers of --worker, and the moment when
+ * all workers are through. Each worker counts its own steps. A step is one call of a method (or task)
+ * that a pattern names, begun after the recording. It begins and ends when the worker changes its title,
+ * so that no step is too short. If a worker makes windows with cudaProfilerStart, the windows are its
+ * steps, and its samples before the first one are forgotten; with --steps windows:, calls never are
+ * steps. At most WORKER_STEPS_MAX workers are counted.
  */
 
 #include <stdbool.h>
@@ -38,33 +38,33 @@ void worker_steps_notify(struct worker_steps *all,
 			 void *arg);
 
 /*
- * Before the look at those that are there: the probes that tell of workers' windows. NULL: they are
- * about to go.
+ * Before worker_steps_poll(): the probes that report windows of workers. NULL: the caller is about to
+ * free them.
  */
 void worker_steps_windows(struct worker_steps *all, struct gpu_probes *probes);
 
-/* While it is held no step begins but windows: whoever counts calls is not ready yet. */
+/* While it is held, only windows begin: the hooks that count calls are not ready yet. */
 void worker_steps_hold(struct worker_steps *all, bool held);
 
-/* The workers that are there already: they are waited for, also before their first call. */
+/* Finds the workers that run already: the recording waits for their steps, too. */
 void worker_steps_poll(struct worker_steps *all);
 
-/* What the stream tells, in its order. process: what is known of it, or NULL. */
+/* Events of the stream, in its order. process: NULL if it is not known. */
 void worker_steps_title(struct worker_steps *all, const struct bpfprof_title_event *e,
 			struct process *process);
 void worker_steps_window(struct worker_steps *all, const struct bpfprof_window_event *e);
 void worker_steps_exit(struct worker_steps *all, const struct bpfprof_task_id *task);
 
 bool worker_steps_want(struct worker_steps *all, const struct bpfprof_sample *sample);
-/* Is it a worker that is asked for, and whose steps can be told? */
+/* Is this a wanted worker with steps that can be counted? */
 bool worker_steps_know(struct worker_steps *all, const struct bpfprof_task_id *task);
-/* Has every worker that is waited for ended its last wanted step, or exited? */
+/* Has every worker ended its last wanted step, or exited? */
 bool worker_steps_through(struct worker_steps *all);
 
 bool worker_steps_found(const struct worker_steps *all); /* any worker at all */
-/* What became of it, a line for each worker on standard error. */
+/* Reports the steps, a line for each worker on standard error. */
 void worker_steps_tell(struct worker_steps *all);
-/* Of one that was seen and is asked for; else nothing. */
+/* The same for one worker, if it is wanted and was seen. */
 void worker_steps_tell_one(struct worker_steps *all, const struct bpfprof_task_id *task);
 extern const struct counter worker_steps_counters[];
 void worker_steps_stats(const struct worker_steps *all, struct stats_reasons *dst);

@@ -80,14 +80,14 @@ static int judge(struct workers *workers, const struct worker_names *names)
 	return verdict->pattern;
 }
 
-/* False: it was told of before, or there is no room to remember that it was. */
-static bool tell_once(struct workers *workers, const struct bpfprof_task_id *task)
+/* False: it was reported before, or there is no room to remember that. */
+static bool is_first(struct workers *workers, const struct bpfprof_task_id *task)
 {
 	return !process_map_find(&workers->reported, task->pid, task->start_ns) &&
 	       process_map_add(&workers->reported, task->pid, task->start_ns);
 }
 
-static void tell(uint32_t pid, const struct worker_names *names, const char *pattern)
+static void report_worker(uint32_t pid, const struct worker_names *names, const char *pattern)
 {
 	__cleanup(buf_fini) struct buf name = { .max = NAME_BYTES };
 
@@ -96,7 +96,7 @@ static void tell(uint32_t pid, const struct worker_names *names, const char *pat
 		 pattern);
 }
 
-bool workers_want(struct workers *workers, const struct aggregate_input *input, bool tells)
+bool workers_want(struct workers *workers, const struct aggregate_input *input, bool report)
 {
 	char comm[BPFPROF_COMM_LEN + 1] = { 0 };
 	struct worker_names names = { .title = input->title,
@@ -108,7 +108,7 @@ bool workers_want(struct workers *workers, const struct aggregate_input *input, 
 	pattern = judge(workers, &names);
 	if (pattern < 0)
 		return false;
-	if (tells && tell_once(workers, &input->sample->task))
-		tell(input->own_pid, &names, workers->patterns[pattern]);
+	if (report && is_first(workers, &input->sample->task))
+		report_worker(input->own_pid, &names, workers->patterns[pattern]);
 	return true;
 }

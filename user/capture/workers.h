@@ -3,9 +3,9 @@
 #define BPFPROF_CAPTURE_WORKERS_H
 
 /*
- * --worker: which samples belong to a worker that was asked for. Judged sample by sample, since
- * a worker runs one task after the other; verdicts are kept in a cache of fixed size. Each process
- * that was found is told of once, up to WORKERS_MAX_REPORTED of them.
+ * --worker: the samples of wanted workers. Each sample is judged, since a worker runs one task after
+ * the other; verdicts are kept in a cache of fixed size. Each process that is found is reported once,
+ * up to WORKERS_MAX_REPORTED of them.
  */
 
 #include <stdbool.h>
@@ -21,9 +21,9 @@ int workers_new(struct workers **ret, char *const *patterns, size_t nr);
 void workers_free(struct workers *workers);
 
 /*
- * Is the sample one of those, by its title, name or script? tells: the first time of a process it is
- * said on standard error.
+ * Does a pattern match the title, name or script of the sample? report: a process that is found for the
+ * first time is reported on standard error.
  */
-bool workers_want(struct workers *workers, const struct aggregate_input *input, bool tells);
+bool workers_want(struct workers *workers, const struct aggregate_input *input, bool report);
 
 #endif
