@@ -34,7 +34,7 @@ static int look(void *arg, pid_t pid, const struct proc_usage *usage)
 
 	if (!proc_usage_has_memory(usage))
 		return 0;
-	/* First what costs little: looking for a container may mean reading long lists. */
+	/* The cheap check comes first: the search for a container may read long lists. */
 	if (search->nr_pod_pids &&
 	    !pids_have(search->pod_pids, search->nr_pod_pids, target_pod_pid(pid)))
 		return 0;

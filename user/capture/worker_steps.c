@@ -39,18 +39,18 @@ struct worker {
 	char *title; /* the last one, NULL: not known */
 	struct calls calls;
 	struct steps steps;
-	uint64_t nr_lost; /* changes of the title that were not told */
-	bool told, exited, in_threads;
-	bool windows; /* they are its steps: it has made one, or they were asked for */
+	uint64_t nr_lost; /* changes of the title that were lost */
+	bool reported, exited, in_threads;
+	bool windows; /* its steps are windows: it has made one, or the user asks for them */
 	bool window_open;
 };
 
 struct worker_steps {
 	struct sampler *sampler;
-	struct gpu_probes *probes; /* that tell of windows, or NULL */
+	struct gpu_probes *probes; /* that report windows, or NULL */
 	struct hash_table workers;
 	bool held; /* no step begins */
-	bool changed; /* somebody may be through */
+	bool changed; /* some worker may be through */
 	uint64_t nr_changes, nr_bad, nr_full, nr_forgotten;
 	uint64_t nr_unread; /* processes, at the start */
 	uint64_t nr_outside, nr_late; /* samples: in no wanted step; too old to know */
@@ -117,7 +117,7 @@ static struct worker *worker_find(struct worker_steps *all, const struct bpfprof
 	return process_map_find(&all->workers, task->pid, task->start_ns);
 }
 
-/* Makes room if some worker has exited. False: all of them live. */
+/* Makes room if a worker has exited. False: all of them live. */
 static bool make_room(struct worker_steps *all)
 {
 	struct worker *worker;
@@ -157,7 +157,7 @@ static struct worker *worker_add(struct worker_steps *all, const struct bpfprof_
 	worker->task = *task;
 	worker->pattern = pattern;
 	worker->windows = all->sampler->options->steps.kind == STEPS_WINDOWS;
-	if (all->probes) /* from now on its windows are told */
+	if (all->probes) /* from now on probes report its windows */
 		gpu_probes_report_windows(all->probes, task->pid, task->start_ns, true);
 	return worker;
 }
@@ -172,13 +172,13 @@ static void worker_tell(const struct worker_steps *all, const struct worker *wor
 		 worker->own_pid, all->sampler->options->workers[worker->pattern]);
 }
 
-/* Does it live where --pod and --container say? Told of once, if so. */
+/* Does it live where --pod and --container say? If so, it is reported once. */
 static bool worker_is_asked_for(struct worker_steps *all, struct worker *worker)
 {
 	const struct capture_options *options = all->sampler->options;
 	struct process *process;
 
-	if (worker->told)
+	if (worker->reported)
 		return true;
 	if (container_filter_is_set(&options->containers)) {
 		process = processes_find(all->sampler->processes, worker->task.pid);
@@ -187,12 +187,12 @@ static bool worker_is_asked_for(struct worker_steps *all, struct worker *worker)
 					      sampler_container(all->sampler, process)))
 			return false;
 	}
-	worker->told = true;
+	worker->reported = true;
 	worker_tell(all, worker);
 	return true;
 }
 
-/* How a title and the name that comes with it are judged. */
+/* The pattern that matches a title and the name that comes with it, or -1. */
 static int judge(const struct worker_steps *all, const char *title, bool class_too)
 {
 	const struct capture_options *options = all->sampler->options;
@@ -204,7 +204,7 @@ static int judge(const struct worker_steps *all, const char *title, bool class_t
 			 : worker_match(options->workers, options->nr_workers, &names);
 }
 
-/* Nobody can tell its steps from one another. */
+/* Its steps overlap, and cannot be counted. */
 static bool left_out(const struct worker *worker)
 {
 	return worker->in_threads && !worker->windows;
@@ -226,7 +226,7 @@ static void step_begins(struct worker_steps *all, struct worker *worker, uint64_
 		all->notify(all->notify_arg, &worker->task, true);
 }
 
-/* Nobody will say when the step that was told of ends. */
+/* The end of the step will not be known. */
 static void step_breaks_off(struct worker_steps *all, const struct worker *worker)
 {
 	if (all->notify && !worker->windows && worker->steps.nr_windows > worker->steps.nr_recorded)
@@ -250,7 +250,7 @@ static void step_ends(struct worker_steps *all, struct worker *worker, uint64_t 
 		step_was_last(all, worker);
 }
 
-/* Its calls overlap: what the one title of the process says is of no use. */
+/* Its calls overlap: the one title of the process is of no use. */
 static void give_up(struct worker_steps *all, struct worker *worker)
 {
 	if (worker->in_threads)
@@ -269,7 +269,7 @@ static void give_up(struct worker_steps *all, struct worker *worker)
 			worker->own_pid);
 }
 
-/* Without memory for it: the next one is another one, whatever it is. */
+/* Without memory any next title counts as a new one. */
 static void title_forget(struct worker *worker)
 {
 	free(worker->title);
@@ -332,7 +332,7 @@ void worker_steps_title(struct worker_steps *all, const struct bpfprof_title_eve
 		worker_title(all, worker, e, title, pattern >= 0);
 }
 
-/* Its calls are no steps then, nor were those before. */
+/* Then its calls are no steps, and earlier calls were none. */
 static void windows_are_steps(struct worker_steps *all, struct worker *worker)
 {
 	const struct event forget = { .kind = EVENT_FORGET,
@@ -358,7 +358,7 @@ void worker_steps_window(struct worker_steps *all, const struct bpfprof_window_e
 	if (!worker || (!worker->windows && !e->begins))
 		return;
 	windows_are_steps(all, worker);
-	/* One in another is part of that, unless its number is a new one: the end was lost. */
+	/* A window in another one is a part of it, unless its number is new: then the end was lost. */
 	if (worker->window_open == !!e->begins &&
 	    !(e->begins && e->number > worker->steps.nr_begun))
 		return;
@@ -456,7 +456,7 @@ bool worker_steps_through(struct worker_steps *all)
 		}
 		if (!worker->exited && !is_through(all, worker))
 			break;
-		/* One that exits before it did anything makes room for others, as Ray's do. */
+		/* A worker that exits before its first call makes room for others: Ray has many of them. */
 		some |= worker->steps.nr_begun > 0;
 	}
 	all->changed = unclear;
@@ -468,7 +468,7 @@ bool worker_steps_found(const struct worker_steps *all)
 	const struct worker *worker;
 
 	hash_table_each(&all->workers, worker)
-		if (worker->told)
+		if (worker->reported)
 			return true;
 	return false;
 }
@@ -504,8 +504,8 @@ void worker_steps_tell(struct worker_steps *all)
 	uint64_t nr = 0;
 
 	hash_table_each(&all->workers, worker) {
-		/* Whoever is not told of by now is not asked for: what is known of containers is gone. */
-		if (left_out(worker) || !worker->told)
+		/* A worker that was not reported until now is not wanted: containers are not known any more. */
+		if (left_out(worker) || !worker->reported)
 			continue;
 		if (nr++ < MAX_REPORTED)
 			worker_tell_end(worker, &all->sampler->options->steps);
@@ -521,7 +521,7 @@ void worker_steps_tell_one(struct worker_steps *all, const struct bpfprof_task_i
 {
 	const struct worker *worker = worker_find(all, task);
 
-	if (worker && worker->told && !left_out(worker))
+	if (worker && worker->reported && !left_out(worker))
 		worker_tell_end(worker, &all->sampler->options->steps);
 }
 
@@ -574,7 +574,7 @@ void worker_steps_stats(const struct worker_steps *all, struct stats_reasons *ds
 	};
 
 	hash_table_each(&all->workers, worker) {
-		if (!worker->told)
+		if (!worker->reported)
 			continue;
 		c.workers++;
 		c.seen += worker->steps.nr_begun;

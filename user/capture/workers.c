@@ -23,8 +23,8 @@
 #define CACHE_SLOTS 1024 /* a power of two */
 
 struct verdict {
-	uint64_t names; /* hash of what it was judged by; 0 = free */
-	int pattern; /* index, -1: not one of them */
+	uint64_t names; /* hash of its names; 0 = free */
+	int pattern; /* that matches, an index; -1: none */
 };
 
 struct reported {
@@ -35,7 +35,7 @@ struct reported {
 struct workers {
 	char *const *patterns;
 	size_t nr;
-	uint64_t seed; /* targets choose what is hashed */
+	uint64_t seed; /* targets choose the hashed names */
 	struct verdict cache[CACHE_SLOTS];
 	struct hash_table reported;
 };

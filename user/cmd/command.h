@@ -15,7 +15,7 @@ struct dump_options;
 struct gpu_options;
 struct report_options;
 
-/* All return an exit status (base/exit_status.h) and have printed what went wrong. */
+/* All return an exit status (base/exit_status.h), and report errors. */
 int record_run(const struct record_options *options);
 int top_run(const struct top_options *options);
 int doctor_run(const struct doctor_options *options);

@@ -18,7 +18,7 @@
 #include "python/others.h"
 #include "python/pythons.h"
 
-#define MAX_LINES 500 /* files of one process that are told */
+#define MAX_LINES 500 /* files of one process */
 #define SHOWN_PATH 1024
 
 static void container_line(struct requirements *reqs, struct sampler *sampler,
@@ -62,7 +62,7 @@ static void other_python_line(struct requirements *reqs, struct sampler *sampler
 				 "%s, not CPython: its Python frames are not known", name);
 }
 
-/* Each version once: which of them run only their memory tells. */
+/* Each version once: only the memory of the process says which of them run. */
 static void python_line(struct requirements *reqs, struct sampler *sampler,
 			const struct process *process)
 {
@@ -96,7 +96,7 @@ static const char *remedy_of(enum image_problem problem)
 	}
 }
 
-/* Which symbols it has. */
+/* The symbols that the file has. */
 static const char *symbols_of(struct elf_image *elf)
 {
 	switch (elf_image_sections_error(elf)) {
@@ -120,7 +120,8 @@ static void file_line(struct requirements *reqs, struct sampler *sampler, struct
 		   image->path[0] ? strlen(image->path) : sizeof("(no path)"));
 	if (err) {
 		requirements_add(reqs, "file", REQUIREMENT_WARN, remedy_of(image->problem),
-				 "%s: not to be had: %s", path, image_problem_name(image->problem));
+				 "%s: the file cannot be opened: %s", path,
+				 image_problem_name(image->problem));
 		return;
 	}
 	rows = !images_open_cfi(sampler->images, image, now_ns);

@@ -38,7 +38,7 @@
 #define NAMES_LIVE_NS (50 * 1000000ULL) /* of each second */
 #define NAMES_END_NS (2 * NS_PER_SECOND)
 #define TICK_NS NS_PER_SECOND
-#define COLUMNS_DEFAULT 160 /* what is not a terminal is not that narrow */
+#define COLUMNS_DEFAULT 160 /* of output that is no terminal */
 
 static void on_event(void *arg, const struct event *event)
 {
@@ -100,7 +100,7 @@ static void say_widened(struct gpu_job *job)
 		 "from now on calls of all processes on this machine are slowed down a little");
 }
 
-/* Does one of the signals that came end it? Another size of the terminal is all that the others tell. */
+/* Does one of the signals end the command? The others report another size of the terminal. */
 static bool signals_take(int fd, bool *resized)
 {
 	bool end = false;
@@ -115,7 +115,7 @@ static bool signals_take(int fd, bool *resized)
 	return end;
 }
 
-/* Signals and keys. *end: it is over. 0 or -errno. */
+/* Reads signals and keys. *end: one of them ends the command. 0 or -errno. */
 static int react(struct gpu_job *job, struct gpu_screen *screen, const struct gpu_snapshot *picture,
 		 const struct pollfd *signals, const struct pollfd *keys, bool *end)
 {
@@ -130,16 +130,16 @@ static int react(struct gpu_job *job, struct gpu_screen *screen, const struct gp
 		screen_resize();
 	if (keys->revents & POLLIN)
 		result = gpu_screen_keys(screen);
-	else if (keys->revents) /* nobody is at the other end */
+	else if (keys->revents) /* the terminal is closed */
 		result = GPU_SCREEN_QUIT;
 	*end = result == GPU_SCREEN_QUIT;
-	/* Before there is a picture there is nothing to be drawn again. */
+	/* Before the first snapshot there is nothing to draw. */
 	if (!picture->ts_ns || (result != GPU_SCREEN_REDRAW && !resized))
 		return 0;
 	return gpu_screen_draw(screen, job, picture);
 }
 
-/* Until the time is over, a signal or key ends it or the targets are gone. screen: NULL is fine. */
+/* Until the time is over, a signal or key ends it, or the targets have exited. screen: NULL is fine. */
 static int loop(struct gpu_job *job, int signal_fd, struct gpu_screen *screen,
 		struct gpu_snapshot *picture)
 {
@@ -202,10 +202,11 @@ static int finish(struct gpu_job *job, struct gpu_snapshot *picture)
 {
 	int err, status;
 
-	/* What is under way: calls that were counted, but whose records have not been taken yet. */
+	/* Records of counted calls may still be in the ring buffer. */
 	sampler_run(&job->sampler);
 	job->end_ns = time_monotonic_ns();
-	gpu_probes_scan(job->watch.probes, job->end_ns, 0); /* who came too late to be hooked */
+	gpu_probes_scan(job->watch.probes, job->end_ns,
+			0); /* libraries that came too late for hooks */
 	err = gpu_trace_finish(job);
 	if (!err)
 		err = gpu_snapshot_take(picture, &job->watch);
@@ -300,7 +301,7 @@ static int open_all(struct gpu_job *job)
 	return err ? EXIT_FAILED : EXIT_DONE;
 }
 
-/* Of what the user asked for the sampler chooses steps that are calls; probes choose all else. */
+/* The sampler chooses steps that are calls; probes choose everything else that the user asks for. */
 static void capture_fill(struct gpu_job *job)
 {
 	struct capture_options *capture = &job->capture;
@@ -315,7 +316,7 @@ static void capture_fill(struct gpu_job *job)
 	session->gpu_waits = true;
 	session->gaps_alone = true;
 	session->threads = true;
-	session->fork_wakes = job->scoped; /* the child may have to be hooked */
+	session->fork_wakes = job->scoped; /* the child may need hooks */
 	if (!capture->nr_workers || capture->steps.kind == STEPS_WINDOWS)
 		capture->steps.stop = 0;
 	if (!capture->steps.stop)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Calls by stack, as files. */
+/* The files of `bpfprof gpu`. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -75,7 +75,7 @@ int gpu_files_start(struct gpu_job *job)
 	return EXIT_FAILED;
 }
 
-/* profile: NULL where there are only traces to write. */
+/* profile: NULL if all files are traces. */
 static int write_all(struct gpu_job *job, const struct gpu_snapshot *picture,
 		     const struct profile *profile)
 {

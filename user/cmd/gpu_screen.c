@@ -52,7 +52,7 @@ void gpu_screen_close(struct gpu_screen *screen)
 	free(screen);
 }
 
-/* Room for all lines of a text, each of which ends where its newline was. */
+/* Makes lines of a text: each newline becomes the end of a line. */
 static int lines_split(struct page *page)
 {
 	size_t nr = 0, i, off = 0;
@@ -72,7 +72,7 @@ static int lines_split(struct page *page)
 	return 0;
 }
 
-/* Leaves the head and what there is room for below it, from the line on that it was scrolled to. */
+/* Keeps the head, and below it the lines that fit, from the scroll position on. */
 static void scroll(struct gpu_screen *screen, struct page *page, size_t rows)
 {
 	size_t head = page->nr < GPU_OVERVIEW_HEAD ? page->nr : GPU_OVERVIEW_HEAD;
@@ -102,7 +102,7 @@ static void foot_add(const struct gpu_screen *screen, struct page *page)
 	buf_add_char(&page->text, '\0');
 }
 
-/* What runs over the edge would begin the next line. */
+/* Text beyond the edge would begin the next line. */
 static void lines_cut(struct page *page, size_t columns)
 {
 	struct buf cut;
@@ -179,7 +179,7 @@ static enum gpu_screen_result key_take(struct gpu_screen *screen, uint32_t key)
 		sort_next(screen);
 		break;
 	case VIEW_KEY_DOWN:
-		screen->top++; /* what is too far is put right when it is drawn */
+		screen->top++; /* drawing corrects a position past the end */
 		break;
 	case VIEW_KEY_UP:
 		screen->top -= screen->top > 0;

@@ -19,13 +19,13 @@ enum gpu_screen_result { GPU_SCREEN_NOTHING, GPU_SCREEN_REDRAW, GPU_SCREEN_QUIT 
  */
 int gpu_screen_open(struct gpu_screen **ret, uint64_t start_ns, const char *sort);
 void gpu_screen_close(struct gpu_screen *screen); /* NULL is fine */
-/* What there is in a picture that was just taken. 0 or -ENOMEM. */
+/* Shows a new snapshot. 0 or -ENOMEM. */
 int gpu_screen_show(struct gpu_screen *screen, struct gpu_job *job,
 		    const struct gpu_snapshot *picture);
-/* The same again, after keys or in another size. */
+/* Draws it again, after keys or in another size. */
 int gpu_screen_draw(struct gpu_screen *screen, struct gpu_job *job,
 		    const struct gpu_snapshot *picture);
-/* Takes the keys that were pressed. */
+/* Reads the keys that the user pressed. */
 enum gpu_screen_result gpu_screen_keys(struct gpu_screen *screen);
 
 #endif

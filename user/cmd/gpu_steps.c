@@ -113,7 +113,7 @@ void gpu_steps_choose(const struct gpu_monitor *watch, const struct steps_range 
 		choose(picture, &walk.key.process);
 }
 
-/* As we see it, where that is known. */
+/* The pid as we see it, if that is known. */
 static uint32_t shown_pid(const struct gpu_job *job, const struct bpfprof_gpu_process_key *key)
 {
 	const struct call_table_process *processes;
@@ -129,7 +129,7 @@ static uint32_t shown_pid(const struct gpu_job *job, const struct bpfprof_gpu_pr
 	return key->pid;
 }
 
-/* What lines begin with: "worker 'Trainer.fit' pid 42", or "pid 42". */
+/* The beginning of a line: "worker 'Trainer.fit' pid 42", or "pid 42". */
 static void subject_add(struct buf *dst, const struct gpu_job *job,
 			const struct bpfprof_gpu_process_key *key)
 {
@@ -167,7 +167,7 @@ static void windows_log(struct progress *progress, const struct bpfprof_gpu_proc
 		 (uint64_t)window->begun);
 }
 
-/* Others made windows, this one did not. True: that is told of it. */
+/* Others made windows, this worker did not. True: a line reports it. */
 static bool none_tell(void *arg, const struct bpfprof_task_id *task)
 {
 	struct progress *progress = arg;

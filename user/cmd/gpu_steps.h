@@ -4,9 +4,9 @@
 
 /*
  * --steps of `bpfprof gpu`: a step of a process is a window that it makes with cudaProfilerStart and
- * cudaProfilerStop, which the kernel counts exactly. Of a process that has made none, with --worker, it is a call of a
- * method as worker_steps.h knows it; that begins and ends here, some milliseconds late. Where one of both was asked for
- * the other is no step.
+ * cudaProfilerStop, which the kernel counts exactly. If a process makes no window, with --worker, a step is a call of a
+ * method (worker_steps.h), which begins and ends here, some milliseconds late. --steps windows: or calls: allows only
+ * one of both.
  */
 
 #include <stdbool.h>
@@ -16,16 +16,16 @@ struct gpu_snapshot;
 struct gpu_monitor;
 struct steps_range;
 
-#define GPU_STEPS_MS 2 /* how late a step that is a call may begin */
+#define GPU_STEPS_MS 2 /* the most that a call begins too late as a step */
 
 /* Before the first look for libraries; without --steps, range->stop 0, nothing. 0 or -errno. */
 int gpu_steps_begin(struct gpu_monitor *watch, const struct steps_range *range);
-/* Has everybody who has begun a step ended the last one that was asked for? */
+/* Has every process that began a step ended its last wanted step? */
 bool gpu_steps_through(const struct gpu_job *job);
-/* Of processes that make windows nothing else is left in the picture. */
+/* Keeps only the windows of processes that make some in the snapshot. */
 void gpu_steps_choose(const struct gpu_monitor *watch, const struct steps_range *range,
 		      struct gpu_snapshot *picture);
-/* How far everybody came, on standard error. */
+/* Reports the steps of each process on standard error. */
 void gpu_steps_tell(struct gpu_job *job);
 
 #endif

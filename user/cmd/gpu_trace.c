@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A trace among the files of `bpfprof gpu`: what is told of each call, put away and written. */
+/* A trace among the files of `bpfprof gpu`: each call is stored when it ends, and written in the end. */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -103,7 +103,7 @@ static bool comm_find(void *arg, uint32_t pid, uint64_t start_ns, uint64_t comm,
 	if (!entry)
 		return false;
 	ret->hash = entry->comm.hash;
-	/* A rank past the size: it was read at the wrong place, or freed since. */
+	/* A rank past the size was read at a wrong place, or freed since. */
 	if (entry->comm.rank < entry->comm.size) {
 		ret->rank = entry->comm.rank;
 		ret->size = entry->comm.size;

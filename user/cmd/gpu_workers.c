@@ -35,21 +35,21 @@
 struct worker {
 	pid_t pid, parent; /* the raylet */
 	uint64_t started_ns; /* as /proc says */
-	struct bpfprof_task_id task; /* as the kernel's maps say; pid 0: it was gone */
+	struct bpfprof_task_id task; /* as the kernel's maps say; pid 0: it had ended */
 	char *name;
-	bool told; /* that it made no step */
+	bool reported; /* as a worker without a window */
 };
 
 struct gpu_workers {
 	struct gpu_job *job;
 	struct worker *list;
 	size_t nr, cap;
-	struct pids fresh; /* of the present look */
+	struct pids fresh; /* of the present scan */
 	uint64_t due_ns;
 	bool waiting_reported;
-	/* Of the worker that was told of last: most are of the same Ray node. */
+	/* Of the last reported worker: most workers are of the same Ray node. */
 	pid_t reported_parent;
-	struct buf told;
+	struct buf others_text;
 };
 
 int gpu_workers_new(struct gpu_workers **ret, struct gpu_job *job)
@@ -59,7 +59,7 @@ int gpu_workers_new(struct gpu_workers **ret, struct gpu_job *job)
 	if (!workers)
 		return -ENOMEM;
 	workers->job = job;
-	workers->told.max = TEXT_BYTES;
+	workers->others_text.max = TEXT_BYTES;
 	*ret = workers;
 	return 0;
 }
@@ -74,7 +74,7 @@ void gpu_workers_free(struct gpu_workers *workers)
 		free(workers->list[i].name);
 	free(workers->list);
 	pids_fini(&workers->fresh);
-	buf_fini(&workers->told);
+	buf_fini(&workers->others_text);
 	free(workers);
 }
 
@@ -106,12 +106,12 @@ static int found(void *arg, pid_t pid, const struct proc_usage *usage, const cha
 	if (!worker->name)
 		return -ENOMEM;
 	workers->nr++;
-	if (!workers->job->sampler.steps) /* they tell, too */
+	if (!workers->job->sampler.steps) /* steps report workers, too */
 		worker_processes_tell(pid, name, pattern);
 	return pids_add(&workers->fresh, pid);
 }
 
-/* Hooks wait for what a process has mapped to be known; children became targets with their parents. */
+/* Hooks need the mappings of a process; children became targets with their parents. */
 static int learn(void *arg, pid_t pid, const struct proc_usage *usage)
 {
 	struct sampler *sampler = arg;
@@ -156,7 +156,7 @@ int gpu_workers_poll(struct gpu_workers *workers, uint64_t now_ns)
 	return err;
 }
 
-/* What processes called, by their pids in the outermost pid namespace. */
+/* The calls of processes, by their pids in the outermost pid namespace. */
 struct tally {
 	struct bpfprof_task_id task;
 	uint64_t calls;
@@ -191,7 +191,7 @@ static int tree_add(void *arg, pid_t pid, const struct proc_usage *usage)
 	return 0;
 }
 
-/* Does it descend from the raylet? A loop would be a race with pids that are given again. */
+/* Does it descend from the raylet? A loop comes from pids that are used again. */
 static bool is_below(const struct tree *tree, pid_t pid, pid_t raylet)
 {
 	size_t i, rounds;
@@ -220,7 +220,7 @@ struct others {
 
 static void other_tell(struct others *others, pid_t pid, uint64_t calls)
 {
-	struct buf *text = &others->workers->told;
+	struct buf *text = &others->workers->others_text;
 	struct proc_usage usage = { .comm = "" };
 
 	if (others->nr++ >= MAX_OTHERS)
@@ -261,7 +261,7 @@ static void count_add(struct others *others, const struct bpfprof_gpu_key *key, 
 			others->tallies[i].calls += calls;
 }
 
-/* Processes of the same Ray node that nobody asked for: hooked for a moment, to see which call. */
+/* Other processes of the same Ray node: they get hooks for a moment, which show the ones that call. */
 static void others_try(struct others *others)
 {
 	struct gpu_job *job = others->workers->job;
@@ -299,7 +299,7 @@ static void others_try(struct others *others)
 			other_tell(others, others->pids[i], others->tallies[i].calls);
 }
 
-/* Into told: who else of its Ray node calls. */
+/* Lists the other processes of the Ray node that call. */
 static void others_find(struct gpu_workers *workers, const struct worker *worker,
 			const struct tree *tree, const struct gpu_snapshot *picture)
 {
@@ -311,12 +311,12 @@ static void others_find(struct gpu_workers *workers, const struct worker *worker
 	others->tree = tree;
 	others->worker = worker;
 	workers->reported_parent = worker->parent;
-	buf_reset(&workers->told);
+	buf_reset(&workers->others_text);
 	others_watched(others, picture);
 	if (!others->nr)
 		others_try(others);
 	if (others->nr > MAX_OTHERS)
-		buf_printf(&workers->told, " and %zu more", others->nr - MAX_OTHERS);
+		buf_printf(&workers->others_text, " and %zu more", others->nr - MAX_OTHERS);
 }
 
 static void worker_tell(struct gpu_workers *workers, const struct worker *worker,
@@ -332,9 +332,9 @@ static void worker_tell(struct gpu_workers *workers, const struct worker *worker
 	}
 	if (workers->reported_parent != worker->parent)
 		others_find(workers, worker, tree, picture);
-	if (workers->told.len)
+	if (workers->others_text.len)
 		log_warn("worker '%s' pid %d made no GPU call; of its Ray node these did:%s",
-			 name.data ? name.data : "", worker->pid, workers->told.data);
+			 name.data ? name.data : "", worker->pid, workers->others_text.data);
 	else
 		log_warn("worker '%s' pid %d made no GPU call, nor did others of its Ray node",
 			 name.data ? name.data : "", worker->pid);
@@ -363,7 +363,7 @@ void gpu_workers_each(struct gpu_workers *workers,
 
 	for (i = 0; i < workers->nr; i++)
 		if (workers->list[i].task.pid && each(arg, &workers->list[i].task))
-			workers->list[i].told = true;
+			workers->list[i].reported = true;
 }
 
 void gpu_workers_tell(struct gpu_workers *workers, const struct gpu_snapshot *picture)
@@ -376,7 +376,7 @@ void gpu_workers_tell(struct gpu_workers *workers, const struct gpu_snapshot *pi
 	if (workers->nr && pids_each(tree_add, &tree))
 		log_debug("not all processes could be read");
 	for (i = 0; i < workers->nr; i++) {
-		if (workers->list[i].told || calls_of(picture, &workers->list[i].task))
+		if (workers->list[i].reported || calls_of(picture, &workers->list[i].task))
 			continue;
 		if (silent++ < MAX_REPORTED)
 			worker_tell(workers, &workers->list[i], &tree, picture);

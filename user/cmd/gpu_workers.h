@@ -3,9 +3,9 @@
 #define BPFPROF_CMD_GPU_WORKERS_H
 
 /*
- * --worker of `bpfprof gpu`: processes become targets of the session as a pattern finds them, with
- * what descends from them, and stay so whatever their titles are then. Looked for among all
- * processes now and then, sleeping ones too. Bounded: at most GPU_WORKERS_MAX.
+ * --worker of `bpfprof gpu`: a process that a pattern finds becomes a target of the session, with its
+ * descendants, and remains one under any later title. All processes are scanned from time to time,
+ * sleeping ones too. At most GPU_WORKERS_MAX workers are kept.
  */
 
 #include <stdbool.h>
@@ -22,20 +22,20 @@ struct gpu_workers;
 int gpu_workers_new(struct gpu_workers **ret, struct gpu_job *job);
 void gpu_workers_free(struct gpu_workers *workers); /* NULL is fine */
 
-/* Looks for new ones if it is time, each is told of on standard error. 0 or -errno. */
+/* Scans for new workers if it is time, and reports each on standard error. 0 or -errno. */
 int gpu_workers_poll(struct gpu_workers *workers, uint64_t now_ns);
 
-/* What it was called when it was found, and its pid as we see it; NULL: no worker. Borrowed. */
+/* The name when it was found, and the pid as we see it; NULL: no worker. Borrowed. */
 const char *gpu_workers_name(const struct gpu_workers *workers, uint32_t kernel_pid,
 			     uint64_t start_ns, uint32_t *ret_pid);
-/* Of each; one for which it returns true has been told of: gpu_workers_tell() leaves it out. */
+/* Calls the function for each; if it returns true, gpu_workers_tell() leaves the worker out. */
 void gpu_workers_each(struct gpu_workers *workers,
 		      bool (*each)(void *arg, const struct bpfprof_task_id *task), void *arg);
 
 /*
- * At the end: says which made no call, and which processes of the same Ray node made some. Where
- * these were not watched they are, for a second; nothing that was counted is of use after this.
- * With --steps only calls in a step are known: nothing is said of others then.
+ * At the end: reports the workers without a call, and the processes of the same Ray node that call. If
+ * these are not watched yet, they are for a second, and counts are invalid after this. With --steps only
+ * calls in a step are known, and no other process is reported.
  */
 void gpu_workers_tell(struct gpu_workers *workers, const struct gpu_snapshot *picture);
 

@@ -36,7 +36,7 @@ static int print(const char *text)
 	return EXIT_FAILED;
 }
 
-/* Once is for people, twice for who looks into the loading of BPF programs. */
+/* Once prints more, twice the messages of libbpf, too. */
 static void set_verbose(unsigned int times)
 {
 	if (times)
@@ -180,7 +180,7 @@ static int run_daemon(const struct command *command, int argc, char *argv[])
 	err = daemon_configure(&options, &config, argc, argv, &message);
 	if (err)
 		return refuse(command, err, &message);
-	/* No flag's twin, so nobody else looks for it in the file; there is only one thread yet. */
+	/* BPFPROF_HOST has no flag, so only this code reads it from the file; there is only one thread yet. */
 	host = config_get(&config, "BPFPROF_HOST");
 	if (host && setenv("BPFPROF_HOST", host, 1))
 		log_error("BPFPROF_HOST: %s", strerror(errno));
@@ -234,7 +234,7 @@ static int unknown_command(const char *word)
 
 int main(int argc, char *argv[])
 {
-	/* A file-size limit or a closed pipe is an error of write(2), not our end. */
+	/* A file-size limit or a closed pipe is an error of write(2), and ends nothing. */
 	signal(SIGXFSZ, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
 	if (argc < 2) {

@@ -46,7 +46,7 @@
 #define AGGREGATE_MIN_BYTES (4U << 20) /* also where all else takes the budget */
 #define CALLS_BYTES (4U << 20) /* of stacks of calls */
 #define CALLS_MIN_BYTES (1U << 20)
-#define MEMORY_SPARE (7U << 20) /* of the budget: what grows on between two looks, and in the end */
+#define MEMORY_SPARE (7U << 20) /* of the budget: for growth between two polls, and at the end */
 #define MEMORY_LOOK_NS (NS_PER_SECOND / 2)
 #define TICK_NS NS_PER_SECOND
 /* As the shell, env and others say it. */
@@ -57,7 +57,7 @@
 
 static void on_sample(struct recording *rec, const struct aggregate_input *input)
 {
-	if (!(input->sample->flags & BPFPROF_SAMPLE_WAIT)) /* they are about time on a CPU */
+	if (!(input->sample->flags & BPFPROF_SAMPLE_WAIT)) /* findings are about time on a CPU */
 		record_findings_sample(rec->findings, input);
 	recording_see(rec, input->sample->task.pid, input->own_pid, input->sample->task.start_ns);
 	if (rec->times)
@@ -66,7 +66,7 @@ static void on_sample(struct recording *rec, const struct aggregate_input *input
 		aggregate_add(rec->aggregate, input);
 }
 
-/* Of who slept all the time there was no sample. */
+/* A process that slept all the time has no sample. */
 static bool on_waiting(void *arg, const struct aggregate_input *input)
 {
 	struct recording *rec = arg;
@@ -126,7 +126,7 @@ static void command_exec(char **command, int go_fd, int error_fd, const sigset_t
 	sigprocmask(SIG_SETMASK, old_signals, NULL);
 	signal(SIGXFSZ, SIG_DFL); /* main() ignores them, and exec would keep that */
 	signal(SIGPIPE, SIG_DFL);
-	if (read(go_fd, &byte, 1) == 1) /* told to give up */
+	if (read(go_fd, &byte, 1) == 1) /* teardown() gives up */
 		_exit(0);
 	execvp(command[0], command);
 	err = errno;
@@ -135,7 +135,7 @@ static void command_exec(char **command, int go_fd, int error_fd, const sigset_t
 	_exit(COMMAND_NOT_FOUND);
 }
 
-/* The command waits for the pipe's other end to close, so that nothing of it is missed. */
+/* The command waits until the other end of the pipe is closed, so that all of it is recorded. */
 static int command_fork(struct recording *rec, const sigset_t *old_signals)
 {
 	int go[2], error[2];
@@ -156,15 +156,14 @@ static int command_fork(struct recording *rec, const sigset_t *old_signals)
 	}
 	close(go[0]);
 	close(error[1]);
-	signal(SIGCHLD,
-	       SIG_DFL); /* who starts us may ignore it, and then nobody learns the status */
+	signal(SIGCHLD, SIG_DFL); /* the parent may ignore it, and then waitpid() has no status */
 	rec->command_pid = pid > 0 ? pid : 0;
 	rec->command_go_fd = go[1];
 	rec->command_error_fd = error[0];
 	return pid < 0 ? -EAGAIN : 0;
 }
 
-/* Lets the command run. 0, or why it could not be executed. */
+/* Lets the command run. 0, or the error of exec. */
 static int command_release(struct recording *rec)
 {
 	int err = 0;
@@ -202,10 +201,10 @@ static bool command_reap(struct recording *rec)
 	return true;
 }
 
-/* Who runs a command under us asks how that went; only if that is well how we fared. */
+/* The status of the command comes first, then our own. */
 static int final_status(struct recording *rec, int own)
 {
-	command_reap(rec); /* Ctrl-C ends both of us */
+	command_reap(rec); /* Ctrl-C ends the command, too */
 	return rec->command_done && rec->command_status ? rec->command_status : own;
 }
 
@@ -226,7 +225,7 @@ static uint64_t memory_used(const struct recording *rec)
 	return self_anonymous_bytes() + aggregate_unused_bytes(rec->aggregate);
 }
 
-/* Keeps to the budget: what can be read again goes first, then there are no new stacks. */
+/* Keeps to the budget: frees caches of files first, then takes no new stacks. */
 static void memory_poll(struct recording *rec)
 {
 	if (memory_used(rec) <= rec->memory_max)
@@ -240,7 +239,7 @@ static void memory_poll(struct recording *rec)
 		aggregate_freeze(rec->watch.aggregate, CALLS_MIN_BYTES);
 }
 
-/* Of the budget, what maps and pages of files leave. */
+/* The rest of the budget beside maps and pages of files. */
 static void memory_begin(struct recording *rec, const struct self_usage *self)
 {
 	uint64_t budget = memory_budget(libbpf_num_possible_cpus()) - MEMORY_SPARE,
@@ -250,7 +249,7 @@ static void memory_begin(struct recording *rec, const struct self_usage *self)
 	rec->memory_max = taken < budget ? budget - taken : 0;
 }
 
-/* Until the duration is over, a signal arrives, or everything asked for has ended. */
+/* Until the duration is over, a signal arrives, or all targets have ended. */
 static void loop(struct recording *rec, int signal_fd)
 {
 	uint64_t end_ns = rec->options->duration_ns ? rec->start_mono_ns + rec->options->duration_ns
@@ -338,7 +337,7 @@ static void say_no_name(struct recording *rec)
 	pids_fini(&workers);
 }
 
-/* Nothing ran that was asked for: is there nothing, or does it sleep? */
+/* No sample passed the filters: is there no such process, or does it sleep? */
 static void say_nothing_matched(struct recording *rec)
 {
 	const struct container_filter *filter = &rec->options->capture.containers;
@@ -362,7 +361,7 @@ static void say_nothing_matched(struct recording *rec)
 	pids_fini(&found);
 }
 
-/* The profile of the calls, and what is told of them in that of the CPU. 0 or -errno, and it is said. */
+/* The profile of the calls, and their counters. 0 or -errno, which is reported. */
 static int calls_finish(struct recording *rec, struct gpu_monitor_profile *calls)
 {
 	int err = gpu_monitor_finish(&rec->watch, calls, &rec->stats);
@@ -378,7 +377,7 @@ static int calls_finish(struct recording *rec, struct gpu_monitor_profile *calls
 	return err;
 }
 
-/* What threads do that have nothing to do. */
+/* Folds the stacks of idle threads. */
 static int park(struct recording *rec, struct profile *profile)
 {
 	if (rec->options->capture.session.waits == SESSION_NO_WAITS || rec->options->parked)
@@ -425,7 +424,7 @@ static int profile_finish(struct recording *rec, const struct profile *calls)
 	return status;
 }
 
-/* The probes of calls, in some steps only if that was asked for. An exit status. */
+/* The probes of calls, limited to --steps. An exit status. */
 static int calls_open(struct recording *rec)
 {
 	struct worker_steps *steps = rec->sampler.steps;
@@ -457,7 +456,7 @@ static void calls_close(struct recording *rec)
 	gpu_monitor_close(&rec->watch);
 }
 
-/* Is there a program that could make windows of the profiler? */
+/* Is there a program that can make windows of the profiler? */
 static bool knows_driver(const struct recording *rec)
 {
 	const struct image *image;
@@ -536,7 +535,7 @@ static int start(struct recording *rec)
 	}
 	if (rec->options->capture.session.gpu) {
 		gpu_monitor_start(&rec->watch);
-		if (rec->sampler.steps) { /* what began before the hooks were there is no step */
+		if (rec->sampler.steps) { /* a call that began before the hooks is no step */
 			sampler_run(&rec->sampler);
 			worker_steps_hold(rec->sampler.steps, false);
 		}
@@ -553,7 +552,7 @@ static int start(struct recording *rec)
 	return EXIT_DONE;
 }
 
-/* By what only a sample tells of its process. */
+/* Do filters read facts that only samples have? */
 static bool samples_are_chosen(const struct record_options *options)
 {
 	return options->capture.nr_comms || options->capture.nr_workers ||
@@ -606,7 +605,7 @@ static int run(struct recording *rec, int signal_fd)
 	return final_status(rec, finish(rec));
 }
 
-/* What recording asks of the sampler beyond the flags. */
+/* Sets the options of the sampler that no flag sets. */
 static void capture_complete(struct record_options *options)
 {
 	struct capture_options *capture = &options->capture;
@@ -635,7 +634,7 @@ static int run_with(struct record_options *options)
 		return status;
 	signal_fd = signals_open((const int[]){ SIGINT, SIGTERM, 0 }, &old_signals);
 	err = signal_fd < 0 ? signal_fd : 0;
-	/* Before the sampler: the command must not inherit what that asks of the scheduler. */
+	/* Before the sampler: the command must not inherit its short time slice. */
 	if (!err && options->command)
 		err = command_fork(&rec, &old_signals);
 	if (err) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Where the results of a recording go. */
+/* The files of a recording. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -39,7 +39,7 @@ static bool has_pid(const char *pattern)
 	return false;
 }
 
-/* What a file name is made of; names.worker is NULL for several. */
+/* The parts of a file name; names.worker is NULL for several workers. */
 struct file_of {
 	struct output_names names;
 	bool with_pid_always;
@@ -99,7 +99,7 @@ int recording_check_outputs(const struct record_options *options)
 	return EXIT_DONE;
 }
 
-/* Of one process under all its titles: its class, if it is a Ray worker; "" if there is nobody. */
+/* The class of a Ray worker, from all its titles, or the name of another process; "": there is no process. */
 static void worker_of(struct buf *dst, const struct profile *profile)
 {
 	char class[CLASS_BYTES];
@@ -112,7 +112,7 @@ static void worker_of(struct buf *dst, const struct profile *profile)
 		task = strtab_get(profile->strings, profile->processes[i].task) +
 		       strlen(TITLE_PREFIX);
 		if (name && task[worker_class_length(task)] != '.')
-			continue; /* not that of a class: `IDLE`, a function */
+			continue; /* no class: `IDLE`, a function */
 		name = task;
 		len = worker_class_length(task);
 	}
@@ -196,7 +196,7 @@ static int write_parts(const struct recording *rec, const struct profile *profil
 		err = profile_part_make(parts, i, &part);
 		if (err)
 			break;
-		/* Nothing outside of pods is worth a file only if there is no other. */
+		/* An empty part gets a file only if there is no other part. */
 		for (k = 0; k < rec->options->nr_outputs; k++)
 			if (part.profile.nr_samples || nr == 1)
 				failed |= write_one(rec, &part.profile, &part,
@@ -228,7 +228,7 @@ int recording_timeline_start(struct recording *rec)
 	return err ? EXIT_FAILED : EXIT_DONE;
 }
 
-/* Of the whole node, whatever else is cut into parts. */
+/* Timelines are of the whole node: --split does not cut them. */
 static int write_timelines(const struct recording *rec, const struct profile *profile)
 {
 	const struct file_of of = file_of(rec);

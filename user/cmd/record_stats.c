@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a recording says of itself and of the processes in it. */
+/* The counters of a recording, and facts about its processes. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -29,10 +29,10 @@ void recording_see(struct recording *rec, uint32_t pid, uint32_t own_pid, uint64
 	seen = process_map_add(&rec->seen, pid, start_ns);
 	if (!seen)
 		return;
-	if (!own_pid) /* nothing that we could ask of it */
+	if (!own_pid) /* /proc does not show it */
 		return;
 	if (!proc_usage_read(&usage, (pid_t)own_pid)) {
-		/* What it used before we began is not ours; one that began later starts from 0. */
+		/* CPU time before the recording does not count; a later process starts from 0. */
 		boot_ns = time_of_clock_ns(CLOCK_BOOTTIME) -
 			  (time_monotonic_ns() - rec->start_mono_ns);
 		seen->cpu_ns = start_ns < boot_ns ? usage.cpu_ns : 0;
@@ -76,13 +76,13 @@ static void process_usage(struct recording *rec, struct profile *profile, size_t
 	if (p->task)
 		p->cmdline = p->task;
 	p->parent = seen ? seen->parent : 0;
-	/* After an exec the process has another name and entry: its CPU time is told once. */
-	if (!seen || seen->told)
+	/* After an exec the process has another name and entry: its CPU time counts once. */
+	if (!seen || seen->reported)
 		return;
-	seen->told = true;
+	seen->reported = true;
 	if (seen->cmdline && !p->task)
 		p->cmdline = strtab_add(profile->strings, seen->cmdline);
-	if (p->task) { /* what the kernel counts is not this title's alone */
+	if (p->task) { /* the kernel's counter is of all titles */
 		if (from->agent_pid && !proc_usage_read(&now, (pid_t)from->agent_pid)) {
 			p->rss_growth_bytes = (int64_t)now.rss_bytes - (int64_t)seen->rss_bytes;
 			p->rss_known = seen->baseline;
@@ -96,7 +96,7 @@ static void process_usage(struct recording *rec, struct profile *profile, size_t
 	}
 }
 
-/* A process that was asked for and never ran has no sample, but an answer is due. */
+/* A target that never ran has no sample, but the report must name it. */
 static void add_idle_targets(struct recording *rec, struct profile *profile)
 {
 	const struct record_options *options = rec->options;

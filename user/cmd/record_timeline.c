@@ -48,12 +48,12 @@ struct record_timeline {
 	struct buf label;
 	uint64_t start_ns, start_wall_ns, end_ns;
 	uint64_t nr_bad, nr_unread; /* titles; processes, at the start */
-	uint64_t nr_missed; /* changes of titles, of workers that were asked for */
+	uint64_t nr_missed; /* changes of titles that were lost, of wanted workers */
 	uint64_t counters[BPFPROF_NR_COUNTERS]; /* when sampling had stopped */
-	uint64_t nr_no_container; /* calls of workers of which it is not known where they live */
+	uint64_t nr_no_container; /* calls of workers with an unknown container */
 };
 
-/* As of samples: by pid, name or worker; all, where none of these was asked for. */
+/* Like samples: by pid, name or worker; without any of these filters all are chosen. */
 static bool is_chosen(const struct record_timeline *timeline, uint32_t pid, const char *title)
 {
 	const struct capture_options *options = timeline->sampler->options;
@@ -69,7 +69,7 @@ static bool is_chosen(const struct record_timeline *timeline, uint32_t pid, cons
 	       session_is_target(session, (pid_t)pid);
 }
 
-/* NULL: it lives in none, or that is not known. */
+/* NULL: none, or not known. */
 static const struct container *container_of(const struct record_timeline *timeline,
 					    const struct task_call *call)
 {
@@ -97,7 +97,7 @@ static void on_call(void *arg, const struct task_call *call)
 	const struct container_filter *filter = &timeline->options->capture.containers;
 	const struct container *container;
 
-	if (!call->chosen) /* decided when it began: a worker that has died is no target any more */
+	if (!call->chosen) /* decided when it began: a worker that has exited is no target any more */
 		return;
 	if (container_filter_is_set(filter)) {
 		container = container_of(timeline, call);
@@ -227,7 +227,7 @@ void record_timeline_title(struct record_timeline *timeline,
 		task_calls_see(timeline->calls, &change);
 }
 
-/* The kernel tells of changes that were lost with the next one: of these there is none. */
+/* The next change of a title reports lost ones: here no next change came. */
 static void on_lost(void *arg, const struct bpfprof_task_id *task, uint32_t lost)
 {
 	struct record_timeline *timeline = arg;

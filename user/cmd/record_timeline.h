@@ -4,8 +4,8 @@
 
 /*
  * A timeline among the files of `bpfprof record`: each task and each call of an actor of the workers
- * that are recorded, put away as it ends and written in the end. All functions take NULL for a
- * recording that wants none; what went wrong is said.
+ * that are recorded, stored when it ends, and written at the end. All functions take NULL for a
+ * recording without a timeline; errors are reported.
  */
 
 #include <stddef.h>
@@ -24,8 +24,8 @@ struct sampler;
 extern const struct counter record_timeline_counters[];
 
 /*
- * Of a sampler that has started; borrows it and options. path: what the file will be called, as far
- * as that is known. Looks at the workers that are there. 0 or -errno.
+ * For a sampler that has started; borrows it and options. path: the name of the file, as far as it is
+ * known. Reads the titles of all workers. 0 or -errno.
  */
 int record_timeline_new(struct record_timeline **ret, struct sampler *sampler,
 			const struct record_options *options, const char *path, uint64_t start_ns);

@@ -21,14 +21,14 @@ struct record_options;
 struct record_timeline;
 struct thread_times;
 
-/* What /proc said of a process when it was first seen. */
+/* Facts from /proc about a process when it was first seen. */
 struct seen_process {
 	struct hash_node node;
 	struct process_key key;
 	uint64_t cpu_ns, rss_bytes; /* at the beginning of the recording */
-	uint32_t parent; /* in our own pid namespace, */
-	bool baseline; /* they are known */
-	bool told;
+	uint32_t parent; /* in our own pid namespace */
+	bool baseline; /* cpu_ns, rss_bytes and parent are known */
+	bool reported; /* in the profile */
 	char *cmdline; /* NULL if not known */
 };
 
@@ -48,8 +48,8 @@ struct recording {
 	bool command_done;
 	int command_status; /* an exit status, once it is done */
 	uint64_t start_mono_ns, end_mono_ns, start_wall_ns;
-	struct record_findings *findings; /* NULL: not wanted */
-	struct record_timeline *timeline; /* the same */
+	struct record_findings *findings; /* NULL with --no-findings */
+	struct record_timeline *timeline; /* NULL without one */
 	struct run_stats stats;
 };
 
@@ -61,9 +61,9 @@ void recording_usage(struct recording *rec, struct profile *profile);
 /* After sampling has stopped. */
 void recording_stats(struct recording *rec);
 
-/* record_files.c: said and EXIT_FAILED if some output cannot be written. */
+/* record_files.c: 0, or EXIT_FAILED and an error if some output cannot be written. */
 int recording_check_outputs(const struct record_options *options);
-/* record_files.c: for a timeline among them, after sampling has begun. An exit status. */
+/* record_files.c: begins a timeline if one is wanted, after sampling has begun. An exit status. */
 int recording_timeline_start(struct recording *rec);
 /* calls: of the GPU, to be written beside it; NULL without --gpu. */
 int recording_write(struct recording *rec, const struct profile *profile,

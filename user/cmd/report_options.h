@@ -12,10 +12,10 @@
 #include "report/tally.h"
 
 struct report_options {
-	struct record_options record; /* files to write, how; else a table is printed */
+	struct record_options record; /* files to write; without any a table is printed */
 	bool nccl;
 	bool tasks;
-	bool timelines; /* with tasks: the files are such, no profiles */
+	bool timelines; /* with tasks: the files are timelines, not profiles */
 	bool diff; /* exactly two files */
 	enum diff_per per;
 	bool has_per; /* the user gave it */

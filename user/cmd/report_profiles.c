@@ -75,7 +75,7 @@ void report_input_fini(struct report_input *input)
 	profile_read_fini(&input->read);
 }
 
-/* What the files do not tell cannot be a table. */
+/* A table needs facts that the files have. */
 static int check_group(const struct profile *profile, enum tally_by by)
 {
 	bool ranks = false, pods = false;

@@ -36,11 +36,12 @@
 #include "tui/width.h"
 
 #define AGGREGATE_BYTES (4U << 20) /* of one interval; there are two for a moment */
-#define LOOK_MS 200 /* how often we look whether the targets live */
-#define READING_MAX_NS NS_PER_SECOND /* of stacks of threads that wait: half a delay, or that */
+#define LOOK_MS 200 /* between two checks that the targets live */
+#define READING_MAX_NS                                                                             \
+	NS_PER_SECOND /* stacks of waiting threads are read for half a delay, at most for that */
 #define WHAT_MAX 256
 #define MESSAGE_MAX 1024
-#define MAX_CHILDREN 256 /* whose threads are counted at each picture */
+#define MAX_CHILDREN 256 /* with threads that are counted for each picture */
 
 struct top {
 	const struct top_options *options;
@@ -53,9 +54,9 @@ struct top {
 	struct view *view;
 	uint64_t start_ns; /* of the interval that runs */
 	uint64_t interval_ns; /* of the one that is shown */
-	bool gone; /* the targets have exited */
+	bool ended; /* the targets have exited */
 	bool quit;
-	bool dirty; /* the picture is not what the state is */
+	bool dirty; /* the screen is not up to date */
 	struct run_stats stats;
 	char what[WHAT_MAX];
 	struct buf lost_reasons, dump_pids, message;
@@ -99,7 +100,7 @@ static void where_fill(char *dst, size_t cap, const struct container_filter *fil
 		 filter->nr_pods + filter->nr_ids > 1 ? " and others" : "");
 }
 
-/* What is watched, for the first line. */
+/* The watched processes, for the first line. */
 static void what_fill(struct top *top)
 {
 	const struct capture_options *capture = &top->options->capture;
@@ -147,7 +148,7 @@ static uint64_t threads_of(pid_t pid)
 	return proc_usage_read(&usage, pid) ? 0 : usage.nr_threads;
 }
 
-/* All threads there are: the second number of /proc/loadavg's fourth word. */
+/* All threads of the machine: the second number of /proc/loadavg's fourth word. */
 static uint64_t threads_of_machine(void)
 {
 	__cleanup(close_file) FILE *file = fopen("/proc/loadavg", "re");
@@ -159,7 +160,7 @@ static uint64_t threads_of_machine(void)
 	return slash ? strtoull(slash + 1, NULL, 10) : 0;
 }
 
-/* Processes that ran in the interval, and the threads of those that are watched. */
+/* Processes that ran in the interval, and threads of the watched processes. */
 static void count_threads(struct top *top, uint64_t *ret_processes, uint64_t *ret_threads)
 {
 	const struct capture_options *capture = &top->options->capture;
@@ -229,9 +230,9 @@ static void message_fill(struct top *top)
 
 	buf_reset(&top->message);
 	buf_add_str(&top->message, "");
-	if (top->gone && capture->nr_pids == 1)
+	if (top->ended && capture->nr_pids == 1)
 		buf_printf(&top->message, "pid %d has exited", capture->pids[0]);
-	else if (top->gone)
+	else if (top->ended)
 		buf_printf(&top->message, "all %zu processes have exited", capture->nr_pids);
 	else if (view_pid(top->view) && kill((pid_t)view_pid(top->view), 0) && errno == ESRCH)
 		buf_printf(&top->message, "pid %u has exited", view_pid(top->view));
@@ -281,12 +282,12 @@ static int page_make(struct top *top, size_t columns, size_t rows, struct page *
 		return -ENOMEM;
 	status.lost = stats_total(&top->stats.lost);
 	status.lost_reasons = top->lost_reasons.data;
-	status.dump_pids = top->gone ? "" : top->dump_pids.data;
+	status.dump_pids = top->ended ? "" : top->dump_pids.data;
 	status.message = top->message.len ? top->message.data : NULL;
 	return view_page(top->view, top->live, &status, columns, rows, ret);
 }
 
-/* --wall: what goes on over the border of two intervals is told on both sides. */
+/* --wall: a wait that goes on over the boundary of two intervals counts in both. */
 static void waits_rotate(struct top *top, uint64_t now_ns)
 {
 	struct sampler_rotate cut = { .times = top->times, .at_ns = now_ns };
@@ -311,7 +312,7 @@ static int interval_end(struct top *top, uint64_t now_ns)
 	err = aggregate_new(&next, false, AGGREGATE_BYTES);
 	if (err)
 		return err;
-	/* Samples that come while names are looked up are of the next one. */
+	/* Samples that come during symbolization are of the next interval. */
 	top->aggregate = next;
 	if (top->times)
 		waits_rotate(top, now_ns);
@@ -350,7 +351,7 @@ static int print_page(struct top *top, size_t columns, size_t rows)
 	err = page_make(top, columns, rows, &page);
 	if (err)
 		return err;
-	/* Not the line about keys, nor what fills the screen above it. */
+	/* Without the line about keys, and the empty lines above it. */
 	if (rows && page.nr)
 		page.nr--;
 	while (page.nr && !page_text(&page, page.nr - 1)[0])
@@ -400,7 +401,7 @@ static void on_signals(struct top *top, int fd)
 	}
 }
 
-/* One interval: until the delay is over, the user quits or the targets are gone. */
+/* One interval: until the delay is over, the user quits, or the targets have exited. */
 static int watch(struct top *top, int signal_fd)
 {
 	uint64_t end_ns = top->start_ns + top->options->delay_ns;
@@ -410,7 +411,7 @@ static int watch(struct top *top, int signal_fd)
 	nfds_t nr = top->options->once ? 2 : 3;
 	int err = 0, ms, max_ms = top->options->capture.nr_pids ? LOOK_MS : INT_MAX;
 
-	while (!top->quit && !top->gone && time_monotonic_ns() < end_ns && !err) {
+	while (!top->quit && !top->ended && time_monotonic_ns() < end_ns && !err) {
 		ms = sampler_run(&top->sampler);
 		if (top->options->capture.session.gpu &&
 		    gpu_monitor_run(&top->calls.watch, time_monotonic_ns()))
@@ -420,9 +421,9 @@ static int watch(struct top *top, int signal_fd)
 			on_signals(top, signal_fd);
 		if (nr == 3 && fds[2].revents & POLLIN)
 			on_keys(top);
-		if (nr == 3 && fds[2].revents & ~POLLIN) /* the terminal is gone */
+		if (nr == 3 && fds[2].revents & ~POLLIN) /* the terminal is closed */
 			top->quit = true;
-		top->gone = sampler_targets_gone(&top->sampler);
+		top->ended = sampler_targets_gone(&top->sampler);
 		if (top->dirty && !top->quit)
 			err = draw(top);
 	}
@@ -438,16 +439,16 @@ static int watch_screen(struct top *top, int signal_fd)
 	size_t columns = 80, rows = 24;
 	int err = draw(top);
 
-	while (!err && !top->quit && !top->gone) {
+	while (!err && !top->quit && !top->ended) {
 		err = watch(top, signal_fd);
-		if (!err && !top->quit && !top->gone)
+		if (!err && !top->quit && !top->ended)
 			err = draw(top);
 	}
 	screen_size(&columns, &rows);
 	screen_close();
-	if (err || !top->gone)
+	if (err || !top->ended)
 		return err;
-	/* The screen is away: the last picture stays in its place. */
+	/* The screen is closed: the last picture stays on the terminal. */
 	return print_page(top, columns, rows);
 }
 
@@ -485,11 +486,11 @@ static int run(struct top *top, int signal_fd)
 		err = watch_screen(top, signal_fd);
 	}
 	screen_close();
-	if (err && err != -EPIPE) { /* whoever read the table has seen enough */
+	if (err && err != -EPIPE) { /* the reader of a pipe has read enough */
 		log_error("%s", strerror(-err));
 		return EXIT_FAILED;
 	}
-	if (top->gone && top->message.len)
+	if (top->ended && top->message.len)
 		log_info("%s", top->message.data);
 	return EXIT_DONE;
 }

@@ -3,8 +3,8 @@
 #define BPFPROF_OPTIONS_CONFIG_H
 
 /*
- * A file of BPFPROF_NAME=VALUE lines, as systemd's EnvironmentFile= takes them: twins of flags for
- * those that the environment does not have. Blank lines and lines that begin with # are nothing;
+ * A file of BPFPROF_NAME=VALUE lines, as systemd's EnvironmentFile= takes them: twins of flags that
+ * the environment does not have. Blank lines and lines that begin with # are nothing;
  * a value may stand in quotes. The environment itself is left alone: other threads read it.
  */
 
@@ -23,7 +23,7 @@ struct config {
 const char *config_get(const struct config *config, const char *name);
 
 /*
- * Takes what is in the file. 0, -EINVAL or -errno with one sentence
+ * Reads the file. 0, -EINVAL or -errno with one sentence
  * added to error, or -ENOMEM; *config is empty then.
  */
 int config_load(struct config *config, const char *path, struct buf *error);
@@ -31,7 +31,7 @@ int config_load(struct config *config, const char *path, struct buf *error);
  * Adds a regular file to dst without ever waiting for it. 0, -EINVAL (not a file, or not text), -E2BIG or -errno.
  */
 int config_file_read(const char *path, struct buf *dst);
-/* Takes it back. */
+/* Forgets the file. */
 void config_unload(struct config *config);
 
 #endif

@@ -33,7 +33,7 @@ enum flag_type {
 	FLAG_LIST, /* char **: one more text, which must not be empty */
 	FLAG_PATTERNS, /* char **: patterns of ray/worker_match.h with commas between them */
 	FLAG_PIDS, /* pid_t *: process ids with commas between them, each once */
-	FLAG_CUSTOM, /* only the row's functions know the field; an integer there tells if it is set */
+	FLAG_CUSTOM, /* only the functions of the row know the field; if it is set, the integer there is not 0 */
 };
 
 struct flag {
@@ -57,19 +57,19 @@ struct flag {
 	const char *refusal; /* the reason that the user reads when the value is wrong */
 	const char *out_of_range; /* the same for a value out of min and max; NULL: refusal */
 	/*
-	 * Stores the value in place of the type's own way, in the struct that the offsets of the row
-	 * are of. 0, -ENOMEM, or -EINVAL with the reason added to why; without one the refusal is it.
+	 * Stores the value in the object, in place of the way of the type. 0, -ENOMEM, or -EINVAL with
+	 * the reason added to why; without a reason the refusal is shown.
 	 */
 	int (*take)(void *object, const char *value, struct buf *why);
 	void (*release)(void *object); /* of a custom row that owns memory */
 	const struct flag *include; /* its rows are of the struct at this row's offset */
 };
 
-/* The initialisers of a row that say where the field is. */
+/* The initialisers of a row for the place of its field. */
 #define FLAG_AT(object, field)                                                                     \
 	.offset = offsetof(object, field), .size = sizeof(((object *)NULL)->field)
 #define FLAG_LIST_AT(object, list, length) FLAG_AT(object, list), .count = offsetof(object, length)
-/* A row that includes a table, whose rows are of a struct, or the field, in the object. */
+/* A row that includes a table. The rows of the table are of this field of the object. */
 #define FLAG_GROUP(rows, object, field)                                                            \
 	{                                                                                          \
 		.type = FLAG_INCLUDE, .include = rows, .offset = offsetof(object, field)           \
@@ -80,7 +80,7 @@ struct flag {
 		__VA_ARGS__, NULL                                                                  \
 	}
 
-/* Goes through a table with all that it includes (one level deep). */
+/* Walks over a table and the tables that it includes (one level deep). */
 struct flag_walk {
 	const struct flag *flag; /* the row where it stands, or NULL: at the end */
 	void *object; /* the struct that the row is of */
@@ -101,7 +101,7 @@ int flag_take(const struct flag *flag, void *object, const char *value, struct b
 bool flag_is_set(const struct flag *flag, void *object, const char *choice, size_t len);
 /* Stores the default of an integer; the rest of the struct is zero. */
 void flag_init(const struct flag *flag, void *object);
-/* Frees what the field owns. */
+/* Frees the memory of the field. */
 void flag_release(const struct flag *flag, void *object);
 
 #endif

@@ -104,7 +104,7 @@ static int unknown_flag(const struct cursor *cursor, const char *word, size_t le
 	return -EINVAL;
 }
 
-/* The row where the walk stands; given and the separator are what stands before the value. */
+/* Stores the value for the current row of the walk. Errors show given and the separator before it. */
 static int take(struct cursor *cursor, const struct flag_walk *row, const char *given,
 		const char *separator, const char *value)
 {
@@ -192,7 +192,7 @@ static void twin_name(char name[64], const struct flag *flag, const char *comman
 	name[len] = 0;
 }
 
-/* How often it is given, or -EINVAL: the value of a flag that takes none. */
+/* The times that a flag without a value is given, or -EINVAL. */
 static int switch_parse(const char *text, bool repeatable)
 {
 	static const char *const on[] = { "1", "true", "yes", "on" };
@@ -376,7 +376,7 @@ void options_fini(const struct flag_set *set, void *options)
 	memset(options, 0, set->size);
 }
 
-/* To where the words begin: two blanks behind the flag, else on a line of their own. */
+/* Goes to the column of the words: two blanks after the flag, else on the next line. */
 static void pad(struct buf *dst, size_t line_start)
 {
 	size_t column = dst->len - line_start;

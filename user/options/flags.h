@@ -4,9 +4,9 @@
 
 /*
  * The command line of one command: a table of flags gives the parser, the environment twins and the
- * text of --help, a table of rules says what the flags need of each other. Own code instead of argp
- * or getopt_long: those cannot tell the caller which word was wrong without printing, and accept
- * abbreviations, which a stable command line must not.
+ * text of --help, a table of rules says which flags need or exclude each other. Own code instead of
+ * argp or getopt_long: those print, do not say which word was wrong, and accept abbreviations, which a
+ * stable command line must not.
  */
 
 #include <stddef.h>
@@ -28,20 +28,20 @@ struct flag_rule {
 	const char *others;
 	const char *sentence; /* the error */
 	/*
-	 * Stands alone in its row: checks what no relation says, and fills fields that depend on several
+	 * Stands alone in its row: checks relations of another kind, and fills fields that depend on several
 	 * flags. 0, -ENOMEM, or -EINVAL with a sentence added to error.
 	 */
 	int (*check)(void *options, struct buf *error);
 };
 
 struct flag_set {
-	const struct flag *flags; /* at most 64 with what they include */
+	const struct flag *flags; /* at most 64, included rows as well */
 	const struct flag_rule *rules; /* checked in this order; an empty row ends them */
 	size_t size; /* of the options struct */
 	size_t command; /* offset of its char ** for the words after "--"; 0: there may be none */
 	size_t mark; /* offset of its const struct flag * for the last marked flag */
-	const char
-		*operand; /* the flag whose value a word without a flag is; NULL: it is a mistake */
+	const char *
+		operand; /* the flag that takes a word without a flag as its value; NULL: a mistake */
 	const char *no_operand; /* the reason for that mistake */
 	const char *twins; /* BPFPROF_<this>_NAME is a twin of this command alone */
 	const char *about; /* the text of --help before the flags */
@@ -66,12 +66,12 @@ int options_parse(const struct flag_set *set, void *options, const struct config
 /* The same without the rules. */
 int options_read(const struct flag_set *set, void *options, const struct config *config, int argc,
 		 char *const argv[], struct buf *error);
-/* Frees what the flags own and leaves the struct empty. */
+/* Frees the memory of the flags, and empties the struct. */
 void options_fini(const struct flag_set *set, void *options);
 /* The text of --help. */
 void options_help(struct buf *dst, const struct flag_set *set);
 
-/* The known word that is nearest to what was typed, or NULL if none is near. */
+/* The known word that is nearest to the typed one, or NULL if none is near. */
 const char *word_nearest(const char *typed, const char *const words[], size_t nr);
 
 #endif

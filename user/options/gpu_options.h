@@ -2,7 +2,7 @@
 #ifndef BPFPROF_OPTIONS_GPU_OPTIONS_H
 #define BPFPROF_OPTIONS_GPU_OPTIONS_H
 
-/* What `bpfprof gpu` is asked for; rules as in options/options.h. */
+/* The options of `bpfprof gpu`; rules as in options/options.h. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 #include "options/options.h"
 
 struct gpu_options {
-	struct record_options record; /* whose calls, for how long, and the files; the rest is 0 */
+	struct record_options record; /* processes, duration and files; the rest is 0 */
 	bool once; /* one table at the end */
 	bool json; /* as JSON */
 	const char *sort; /* static: "calls", "bytes" or "blocked" */

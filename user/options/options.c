@@ -21,13 +21,13 @@
 #define DUMP_AT(field) FLAG_AT(struct dump_options, field)
 #define DUMP_LIST_AT(list) FLAG_LIST_AT(struct dump_options, list, nr_##list)
 #define ONE_KIND_OF_WAITS "--wall and --off-cpu cannot be combined: --wall holds both"
-/* The rest of the rows --container and --pod, behind name, value and help. */
+/* The rest of the rows --container and --pod, after name, value and help. */
 #define CONTAINER_ROW                                                                              \
 	FLAG_CUSTOM, FLAG_AT(struct container_filter, nr_ids),                                     \
 		.repeatable = true, .take = take_container, .release = release_containers
 #define POD_ROW                                                                                    \
 	FLAG_CUSTOM, FLAG_AT(struct container_filter, nr_pods), .repeatable = true, .take = take_pod
-#define VERBOSE_MAX 2 /* more says nothing more */
+#define VERBOSE_MAX 2 /* a third one changes nothing */
 
 static int take_container(void *object, const char *value, struct buf *why)
 {
@@ -241,7 +241,7 @@ static int check_command(void *object, struct buf *error)
 	return 0;
 }
 
-/* The file of calls beside path may not be one that is written already. */
+/* Checks that the file of calls beside path is no other file of the command line. */
 static int check_calls_path(const struct record_options *options, const char *path,
 			    struct buf *error)
 {

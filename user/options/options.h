@@ -5,11 +5,11 @@
 /*
  * Room options: parses flags, the environment and the configuration file.
  *
- * What the command line and the environment ask for, parsed and checked. Every
- * flag has a twin in the environment, BPFPROF_<FLAG>; the command line wins.
- * Nothing here prints: a mistake becomes one sentence that names the flag, the
- * value and what would be right. The caller owns the structs; their strings
- * live until the fini call, those of command until argv goes.
+ * The parsed and checked options of record, top, doctor and dump. Every flag has
+ * a twin in the environment, BPFPROF_<FLAG>; the command line wins. Nothing here
+ * prints: a mistake becomes one sentence with the flag, the value and the right
+ * form. The caller owns the structs; their strings live until options_fini(),
+ * the words of command as long as argv.
  */
 
 #include <stdbool.h>
@@ -28,7 +28,7 @@ struct buf;
 
 enum record_split { RECORD_SPLIT_NODE, RECORD_SPLIT_POD, RECORD_SPLIT_PROCESS };
 
-/* x.pb.gz is of the CPU, x.cuda.pb.gz of the GPU's calls. */
+/* x.pb.gz has the profile of the CPU, x.cuda.pb.gz that of GPU calls. */
 #define RECORD_CALLS_INFIX ".cuda"
 
 struct record_output {
@@ -40,15 +40,14 @@ struct record_options {
 	struct capture_options capture;
 	char **command; /* after "--": borrowed from argv, ends with NULL; or NULL */
 	uint64_t duration_ns; /* 0: until Ctrl-C, or until the command has exited */
-	struct record_output
-		*outputs; /* never empty: "bpfprof-%t.html" where nothing was asked for */
+	struct record_output *outputs; /* never empty: "bpfprof-%t.html" without -o */
 	size_t nr_outputs;
 	enum output_format format; /* --format, or OUTPUT_INVALID */
-	bool trace; /* one of them is a trace */
-	uint64_t max_trace_bytes; /* of it */
+	bool trace; /* one of the outputs is a trace */
+	uint64_t max_trace_bytes; /* the limit of the trace */
 	bool native; /* .raw: native frames too */
 	bool threads; /* keep threads apart */
-	bool findings; /* say what stands out: unless --no-findings */
+	bool findings; /* false with --no-findings */
 	bool parked; /* with waits: stacks of threads that are idle, too */
 	enum profile_by by;
 	enum record_split split;
@@ -68,19 +67,19 @@ struct top_options {
 };
 
 struct doctor_options {
-	pid_t pid; /* 0: none asked for */
+	pid_t pid; /* 0: none */
 	bool json;
 	char *host_root;
 	unsigned int verbose; /* times that --verbose was given */
 };
 
 struct dump_options {
-	pid_t *pids; /* -p, each once; with pods, as these see them; none: every Python in those */
+	pid_t *pids; /* -p, each once; with pods, as these see them; none: every Python in the pods */
 	size_t nr_pids;
 	struct container_filter containers; /* --container, --pod */
 	char **workers; /* --worker, as of record */
 	size_t nr_workers;
-	bool native, kernel; /* these frames too */
+	bool native, kernel; /* show these frames, too */
 	bool json;
 	bool full_filenames;
 	unsigned int locals; /* times that --locals was given */
@@ -91,9 +90,9 @@ struct dump_options {
 
 extern const struct flag_set record_flags, top_flags, doctor_flags, dump_flags;
 
-/* Rows that commands share: of a capture_options, ... */
+/* Rows that commands share, of a capture_options. */
 extern const struct flag rate_flags[], clock_flags[];
-/* ... of a container_filter, of a char *, of an unsigned int. */
+/* Rows that commands share, of a container_filter, of a char *, of an unsigned int. */
 extern const struct flag container_flags[], host_root_flags[], verbose_flags[];
 
 /* Rules for the parts of --gpu, in the table of a command that has that flag. */
@@ -105,7 +104,7 @@ extern const struct flag container_flags[], host_root_flags[], verbose_flags[];
 			.sentence = "--gc: counts collections between launches, add --gpu"         \
 	}
 
-/* For rows and rules of commands that fill a record_options: START:STOP, and the fields for tests. */
+/* For rows and rules of commands that fill a record_options: --steps, and the fields for tests. */
 int record_take_steps(void *object, const char *value, struct buf *why);
 int record_take_test_knobs(void *object, struct buf *error);
 

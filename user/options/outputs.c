@@ -16,7 +16,7 @@
 #define TRACE_SUFFIX ".json"
 #define SUFFIXES ".pb.gz, .folded, .html, .svg, .speedscope.json or .raw"
 
-/* The next part of a path that says something: not "" nor "."; NULL at the end. */
+/* The next part of a path that is neither "" nor "."; NULL at the end. */
 static const char *path_part(const char **path, size_t *ret_len)
 {
 	while (**path) {
@@ -131,7 +131,7 @@ static enum output_format format_by_path(const char *path, bool traces)
 		       : format;
 }
 
-/* The suffix may come out of a % form. */
+/* A % form may expand to the suffix. */
 static enum output_format format_by_pattern(const char *path, bool traces)
 {
 	const struct output_names names = { .host = "h", .worker = "w" };

@@ -13,7 +13,7 @@ struct buf;
 
 #define OUTPUTS_FORMATS "pprof, folded, html, svg, speedscope or raw"
 
-/* The rest of the rows --output, --format and --max-trace-bytes, behind name, value and help. */
+/* The rest of the rows --output, --format and --max-trace-bytes, after name, value and help. */
 #define OUTPUTS_ROW                                                                                \
 	FLAG_CUSTOM, FLAG_AT(struct record_options, nr_outputs),                                   \
 		.letter = 'o', .repeatable = true, .take = outputs_take,                           \
@@ -31,13 +31,13 @@ int outputs_take(void *object, const char *value, struct buf *why);
 int outputs_take_format(void *object, const char *value, struct buf *why);
 void outputs_release(void *object);
 
-/* Both name the same file, as far as their text tells. */
+/* Do both texts name the same file? Links are not followed. */
 bool outputs_same_path(const char *a, const char *b);
 /* Checks a file name and its % forms. 0, -ENOMEM, or -EINVAL with the reason added to why. */
 int outputs_check_path(const char *path, struct buf *why);
 /*
- * Gives each file its format: by its name, or, for a name that says none, --format. With traces a
- * name in .json is a trace, OUTPUT_TRACE. 0, or -EINVAL with a sentence added to error.
+ * Gives each file its format: by its name, else by --format. With traces a name that ends in .json is
+ * a trace, OUTPUT_TRACE. 0, or -EINVAL with a sentence added to error.
  */
 int outputs_choose_formats(struct record_options *options, bool traces, struct buf *error);
 

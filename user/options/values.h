@@ -3,8 +3,8 @@
 #define BPFPROF_OPTIONS_VALUES_H
 
 /*
- * Values of flags that several commands have. What takes why: 0, -ENOMEM or -EINVAL with the
- * reason added to it, as flags.h wants it.
+ * Values of flags that several commands have. Functions with why: 0, -ENOMEM or -EINVAL with the
+ * reason added to why, for flags.h.
  */
 
 #include <stddef.h>
@@ -26,13 +26,13 @@ int value_string(char **dst, const char *value);
 /* The node's file system: an absolute path to a folder. */
 int value_folder(char **dst, const char *value, struct buf *why);
 
-/* Those of "1,2" that the list does not have yet, as perf takes them; at most 1024 in all. */
+/* Adds the pids of "1,2" that the list does not have yet; at most 1024 in all. */
 int value_add_pids(pid_t **list, size_t *nr, const char *value, struct buf *why);
-/* A copy of name[len]. */
+/* Adds a copy of name[len]. */
 int value_add_name(char ***list, size_t *nr, const char *name, size_t len, struct buf *why);
 /*
- * Patterns of ray/worker_match.h with commas between them: blanks around them and empty ones say
- * nothing, but the list must have one in the end.
+ * Adds patterns of ray/worker_match.h with commas between them, without blanks around them and empty
+ * ones; at least one must remain.
  */
 int value_add_patterns(char ***list, size_t *nr, const char *value, struct buf *why);
 
