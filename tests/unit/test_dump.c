@@ -47,6 +47,7 @@ static struct thread_dump *add_thread(struct process_dump *process, uint32_t tid
 		realloc(process->threads, (process->nr_threads + 1) * sizeof(*process->threads));
 	thread = &process->threads[process->nr_threads++];
 	*thread = (struct thread_dump){ .tid = tid,
+					.kernel_tid = tid,
 					.thread_id = 0x7f0000000000ULL + tid,
 					.has_name = name != NULL,
 					.name = name ? id(name) : 0,
@@ -356,7 +357,7 @@ Test(dump, waits)
 		if (cases[i].native)
 			add_frame(thread, THREAD_FRAME_NATIVE, cases[i].native, "", 0);
 	}
-	dump_waits(&made);
+	wait_reasons_find(&made);
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		thread = &made.processes[0].threads[i];
 		cr_expect_str_eq(strtab_get(made.strings, thread->wait_channel), cases[i].channel);
@@ -409,7 +410,7 @@ Test(dump, gpu_calls)
 			add_frame(thread, THREAD_FRAME_NATIVE, cases[i].frames[k].name,
 				  cases[i].frames[k].file, 0);
 	}
-	dump_gpu(&made);
+	thread_calls_find(&made);
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		cr_expect_str_eq(strtab_get(made.strings, made.processes[0].threads[i].gpu_call),
 				 cases[i].call, "%zu", i);
@@ -481,7 +482,7 @@ Test(dump, gpu_arguments)
 				collective(cases[i].found[k].frame, cases[i].found[k].name,
 					   cases[i].found[k].count);
 	}
-	dump_gpu(&made);
+	thread_calls_find(&made);
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		chosen = made.processes[0].threads[i].gpu_arguments;
 		cr_expect_eq(chosen ? chosen->info.count : 0, cases[i].count, "%zu", i);

@@ -14,7 +14,7 @@
 #include "capture/sampler.h"
 #include "profile/aggregate.h"
 #include "profile/stats.h"
-#include "threads/frame_names.h"
+#include "threads/stack_names.h"
 #include "threads/thread_sample.h"
 #include "threads/thread_dump.h"
 
@@ -30,15 +30,11 @@ struct burst {
 
 static struct thread_dump *thread_find(struct dump *dump, uint32_t pid, uint32_t tid)
 {
-	size_t i, k;
+	size_t i;
 
-	for (i = 0; i < dump->nr_processes; i++) {
-		if (dump->processes[i].kernel_pid != pid)
-			continue;
-		for (k = 0; k < dump->processes[i].nr_threads; k++)
-			if (dump->processes[i].threads[k].kernel_tid == tid)
-				return &dump->processes[i].threads[k];
-	}
+	for (i = 0; i < dump->nr_processes; i++)
+		if (dump->processes[i].kernel_pid == pid)
+			return process_dump_find(&dump->processes[i], tid);
 	return NULL;
 }
 
@@ -46,12 +42,12 @@ static void on_sample(struct burst *burst, const struct aggregate_input *input)
 {
 	struct thread_dump *thread =
 		thread_find(burst->dump, input->sample->task.pid, input->sample->task.tid);
-	bool good = dump_sample_is_whole(input);
+	bool good = thread_sample_is_whole(input);
 
 	/* The first good one is kept; until there is one, any. */
 	if (!thread || !thread->running || thread->sampled_well || burst->error)
 		return;
-	burst->error = dump_sample_take(thread, input, burst->dump->strings);
+	burst->error = thread_sample_take(thread, input, burst->dump->strings);
 	thread->sampled = !burst->error;
 	thread->sampled_well = good && !burst->error;
 	burst->nr_waiting -= thread->sampled_well;
@@ -92,27 +88,6 @@ static void sample_shortly(struct sampler *sampler, const struct burst *burst, u
 	sampler_stop(sampler);
 }
 
-static int name_frames(struct dump *dump, struct sampler *sampler,
-		       const struct dump_burst_options *burst)
-{
-	uint64_t now_ns = time_monotonic_ns();
-	const struct dump_names_options options = {
-		.kernel = burst->kernel,
-		.sampled = true,
-		.codes = sampler->codes,
-		.runner = sampler->runner,
-		.now_ns = now_ns,
-		.deadline_ns = burst->names_ns ? now_ns + burst->names_ns : 0
-	};
-	struct stats_reasons files = { 0 };
-	int err, hidden;
-
-	err = dump_names(dump, sampler->images, &options, &files, &hidden);
-	if (!err && options.deadline_ns && time_monotonic_ns() >= options.deadline_ns)
-		err = -ETIME;
-	return err;
-}
-
 bool dump_burst_wanted(const struct dump *dump)
 {
 	size_t nr_threads;
@@ -133,6 +108,7 @@ int dump_burst(struct dump *dump, const struct dump_burst_options *options)
 		.no_subprocesses = true,
 		.host_root = options->host_root,
 	};
+	struct stack_names_options names = { .kernel = options->kernel, .sampled = true };
 	struct sampler sampler;
 	int status;
 
@@ -147,8 +123,11 @@ int dump_burst(struct dump *dump, const struct dump_burst_options *options)
 		status = sampler_start(&sampler);
 	if (!status) {
 		sample_shortly(&sampler, &burst, options->ns);
+		names.codes = sampler.codes;
+		if (options->names_ns)
+			names.deadline_ns = time_monotonic_ns() + options->names_ns;
 		if (!burst.error)
-			burst.error = name_frames(dump, &sampler, options);
+			burst.error = stack_names_find(dump, &sampler.reader, &names);
 	}
 	sampler_close(&sampler);
 	if (burst.error) {

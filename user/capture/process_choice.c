@@ -62,8 +62,8 @@ static int pids_find(struct sampler *sampler, const struct process_choice *choic
 			   : sampler_targets_add(sampler, choice->pids, choice->nr_pids, group,
 						 NULL);
 	}
-	err = pod_processes_find(&found, sampler->containers, &choice->containers, choice->pids,
-				 choice->nr_pids);
+	err = pod_processes_find(&found, sampler->reader.containers, &choice->containers,
+				 choice->pids, choice->nr_pids);
 	if (err)
 		return err;
 	if (!found.nr) {
@@ -99,7 +99,7 @@ int process_filter_open(struct process_filter *filter, struct sampler *sampler,
 void process_filter_close(struct process_filter *filter, struct sampler *sampler)
 {
 	if (filter->choice && filter->choice->nr_pids)
-		session_targets_clear(&sampler->session, filter->group);
+		session_targets_clear(&sampler->reader.session, filter->group);
 	workers_free(filter->workers);
 	*filter = (struct process_filter){ 0 };
 }
@@ -117,6 +117,6 @@ bool process_filter_wants(struct process_filter *filter, struct sampler *sampler
 		return true;
 	return (filter->workers && workers_want(filter->workers, input, filter->tell)) ||
 	       (choice->nr_pids &&
-		session_target_groups(&sampler->session, (pid_t)input->sample->task.pid) &
+		session_target_groups(&sampler->reader.session, (pid_t)input->sample->task.pid) &
 			filter->group);
 }

@@ -27,7 +27,7 @@ static bool maps_ray(const struct sampler *sampler, const struct process *proces
 	size_t i, len;
 
 	for (i = 0; i < process->nr_mappings; i++) {
-		image = images_get(sampler->images, (uint32_t)process->mappings[i].image);
+		image = images_get(sampler->reader.images, (uint32_t)process->mappings[i].image);
 		len = image && image->path ? strlen(image->path) : 0;
 		if (len >= sizeof(LIBRARY) - 1 &&
 		    !strcmp(image->path + len - (sizeof(LIBRARY) - 1), LIBRARY))
@@ -50,7 +50,8 @@ void ray_roles_poll(struct sampler *sampler, struct process *process,
 {
 	char argv[PROC_CMDLINE_MAX], text[RAY_ROLE_TEXT_MAX] = DRIVER;
 	const size_t prefix = sizeof(DRIVER) - 1;
-	uint32_t pid = session_own_pid(&sampler->session, process->pid, process->place.agent_pid);
+	uint32_t pid =
+		session_own_pid(&sampler->reader.session, process->pid, process->place.agent_pid);
 	enum ray_role role;
 	ssize_t len;
 
@@ -60,7 +61,7 @@ void ray_roles_poll(struct sampler *sampler, struct process *process,
 	if (process->start_ns != sample->task.start_ns ||
 	    process->exec_id != sample->task.exec_id || !is_candidate(sampler, process, sample))
 		return;
-	len = proc_argv_read(sampler->runner, argv, sizeof(argv), (pid_t)pid);
+	len = proc_argv_read(sampler->reader.runner, argv, sizeof(argv), (pid_t)pid);
 	if (len == -ETIMEDOUT) /* it would hold us up again and again */
 		process->owner->role_due_ns = UINT64_MAX;
 	if (len < 0)

@@ -4,36 +4,27 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <malloc.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
-#include "base/deadline.h"
 #include "base/exit_status.h"
 #include "base/log.h"
 #include "base/time.h"
 #include "base/vec.h"
 #include "capture/container_filter.h"
-#include "capture/process_owner.h"
 #include "capture/ray_roles.h"
+#include "capture/reader_open.h"
 #include "capture/requirements.h"
 #include "capture/target.h"
 #include "capture/worker_steps.h"
 #include "capture/workers.h"
-#include "container/containers.h"
 #include "kernel/clock.h"
-#include "kernel/private_file.h"
 #include "kernel/probes/gpu_probes.h"
 #include "kernel/python_maps.h"
-#include "kernel/remote.h"
 #include "kernel/stream.h"
-#include "kernel/tables.h"
 #include "kernel/waits.h"
 #include "proc/images.h"
 #include "proc/pids.h"
@@ -42,18 +33,15 @@
 #include "profile/aggregate.h"
 #include "profile/wakers.h"
 #include "python/codes.h"
-#include "python/pythons.h"
 #include "ray/worker_match.h"
 
 #define CODES_BYTES (8U << 20)
-#define MAX_OPEN_IMAGES 1024
 #define TICK_NS NS_PER_SECOND
 #define LEARN_NS                                                                                   \
 	(NS_PER_SECOND / 5) /* 50 processes with torch take more than 50 ms on a slow machine */
 #define LEARN_ALL_NS (10 * NS_PER_SECOND)
 #define WINDOWS_LOOK_NS                                                                            \
 	(20 * 1000000ULL) /* for new libraries, between two looks at what has come */
-#define SHORT_SLICE_NS 100000ULL
 #define MESSAGE_MAX 4096
 
 static void on_sample(struct sampler *sampler, const struct sample_view *view)
@@ -78,7 +66,8 @@ static void on_sample(struct sampler *sampler, const struct sample_view *view)
 		event.kind = EVENT_GAP;
 		sampler_emit(sampler, &event);
 	}
-	if (sampler->session.options.gaps_alone && !(view->sample->flags & BPFPROF_SAMPLE_WAIT))
+	if (sampler->reader.session.options.gaps_alone &&
+	    !(view->sample->flags & BPFPROF_SAMPLE_WAIT))
 		return;
 	if (sampler->options->gil && !(view->sample->python_flags & BPFPROF_PYTHON_GIL_HELD)) {
 		sampler->nr_gil_unknown += view->sample->nr_python &&
@@ -113,14 +102,14 @@ static void on_event(void *arg, const struct event *event)
 			worker_steps_window(sampler->steps, event->window);
 		return;
 	case EVENT_EXIT:
-		session_target_remove(&sampler->session, (pid_t)event->task->pid);
+		session_target_remove(&sampler->reader.session, (pid_t)event->task->pid);
 		if (sampler->steps)
 			worker_steps_exit(sampler->steps, event->task);
 		break;
 	case EVENT_TITLE:
 		if (sampler->steps)
 			worker_steps_title(sampler->steps, event->title, event->process);
-		if (sampler->steps && !sampler->session.options.gpu_trace)
+		if (sampler->steps && !sampler->reader.session.options.gpu_trace)
 			return;
 		break;
 	default:
@@ -143,31 +132,6 @@ static void windows_tell(struct sampler *sampler)
 	if (gpu_probes_nr_refused(sampler->windows))
 		log_warn("windows of the profiler are not seen in %" PRIu64 " more libraries",
 			 gpu_probes_nr_refused(sampler->windows));
-}
-
-static void on_retire(void *arg, struct process *process)
-{
-	struct sampler *sampler = arg;
-
-	tables_retire(sampler->tables, process, time_monotonic_ns());
-	python_maps_clear(sampler->python_maps, process, time_monotonic_ns());
-}
-
-static int on_layout(void *arg, uint32_t nr, const struct bpfprof_python_layout *layout)
-{
-	struct sampler *sampler = arg;
-
-	return python_maps_layout(sampler->python_maps, nr, layout);
-}
-
-static void on_unknown_python(void *arg, const char *path, uint32_t version)
-{
-	(void)arg;
-	if (version)
-		log_warn("%s: Python %u.%u: layout not known, native frames only", path,
-			 version >> 24, version >> 16 & 0xff);
-	else
-		log_warn("%s: a Python of unknown version: native frames only", path);
 }
 
 /* Leaves perf or timer in place of auto. An exit status. */
@@ -201,120 +165,32 @@ static int choose_clock(struct session_options *session)
 	return EXIT_DONE;
 }
 
-static void raise_file_limit(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit))
-		return;
-	limit.rlim_cur = limit.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &limit);
-}
-
-static uint32_t max_open_images(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur / 2 > MAX_OPEN_IMAGES)
-		return MAX_OPEN_IMAGES;
-	return (uint32_t)limit.rlim_cur / 2;
-}
-
-/*
- * We run rarely and shortly, but mappings must be read before a short process is gone:
- * a short slice (Linux 6.12) gets us a CPU sooner without any more of it.
- */
-static void ask_short_slice(void)
-{
-	struct {
-		uint32_t size, policy;
-		uint64_t flags;
-		int32_t nice;
-		uint32_t priority;
-		uint64_t runtime, deadline, period;
-	} attr = { .size = sizeof(attr), .policy = SCHED_OTHER, .runtime = SHORT_SLICE_NS };
-
-	if (syscall(SYS_sched_setattr, 0, &attr, 0))
-		log_debug("no short slice: %s", strerror(errno));
-}
-
 static int open_session(struct sampler *sampler, const struct session_options *session)
 {
-	__cleanup(buf_fini) struct buf message = { .max = MESSAGE_MAX };
-	int err;
+	int status = reader_open(&sampler->reader, session, sampler->options->host_root);
 
-	err = session_open(&sampler->session, session);
-	if (!err && session->wakers && !session_tells_interrupts(&sampler->session)) {
+	if (!status && session->wakers && !session_tells_interrupts(&sampler->reader.session)) {
 		log_error("--waker: threads and interrupts look alike, since /proc/kallsyms hides "
 			  "the "
 			  "kernel's symbols; remedy: CAP_SYSLOG, and kernel.kptr_restrict below 2");
 		return EXIT_PRIVILEGE;
 	}
-	if (!err)
-		return EXIT_DONE;
-	if (requirements_explain(&message) && message.data) {
-		log_error("%s", message.data);
-		return EXIT_PRIVILEGE;
-	}
-	if (err == -EMFILE) {
-		log_error("more files must be open at once than this process may; remedy: "
-			  "ulimit -n 4096");
-		return EXIT_FAILED;
-	}
-	log_error("the BPF programs cannot be loaded: %s (--verbose shows the kernel's words)",
-		  strerror(-err));
-	return err == -EPERM || err == -EACCES ? EXIT_PRIVILEGE : EXIT_FAILED;
+	return status;
 }
 
-/* The state that rooms keep for each process. */
-static const struct process_part process_parts[] = {
-	{ PROCESS_PART(pythons), .follows_mappings = true },
-	{ PROCESS_PART(tables) },
-	{ PROCESS_PART(owner), .clear = process_owner_clear },
-};
-
-static int setup_tables(struct sampler *sampler)
+/* What only samples need. */
+static int setup_samples(struct sampler *sampler)
 {
+	struct thread_reader *reader = &sampler->reader;
+	size_t codes_bytes = sampler->options->codes_bytes;
 	int err;
 
-	err = deadline_runner_new(&sampler->runner);
+	err = python_maps_new(&reader->walker.python_maps, &reader->session);
 	if (!err)
-		err = images_new(&sampler->images, sampler->runner, sampler->options->host_root,
-				 max_open_images());
-	if (!err)
-		err = private_files_new(&sampler->private_files);
-	if (!err)
-		err = containers_new(&sampler->containers, sampler->runner, "/proc",
-				     sampler->options->host_root);
-	if (!err)
-		err = tables_new(&sampler->tables, &sampler->session);
-	if (!err)
-		err = python_maps_new(&sampler->python_maps, &sampler->session);
-	if (!err)
-		err = pythons_new(&sampler->pythons, on_layout, on_unknown_python, sampler);
-	if (!err)
-		err = codes_new(&sampler->codes, sampler->options->codes_bytes
-							 ? sampler->options->codes_bytes
-							 : CODES_BYTES);
-	if (!err)
-		err = processes_new(&sampler->processes, process_parts,
-				    sizeof(process_parts) / sizeof(process_parts[0]), on_retire,
-				    sampler);
-	if (err)
-		return err;
-	images_set_private(sampler->images, private_files_open, sampler->private_files);
-	sampler->walker.session = &sampler->session;
-	sampler->walker.runner = sampler->runner;
-	sampler->walker.processes = sampler->processes;
-	sampler->walker.images = sampler->images;
-	sampler->walker.tables = sampler->tables;
-	sampler->walker.pythons = sampler->pythons;
-	sampler->walker.python_maps = sampler->python_maps;
-	err = walker_init(&sampler->walker);
-	return err || sampler->session.options.iterators
-		       ? err
-		       : stream_new(&sampler->stream, &sampler->session, &sampler->walker,
-				    sampler->codes, on_event, sampler);
+		err = codes_new(&sampler->codes, codes_bytes ? codes_bytes : CODES_BYTES);
+	return err ? err
+		   : stream_new(&sampler->stream, &reader->session, &reader->walker, sampler->codes,
+				on_event, sampler);
 }
 
 static int cannot_start(int err)
@@ -348,9 +224,9 @@ static uint32_t kernel_pid(struct sampler *sampler, pid_t pid)
 {
 	struct bpfprof_task_id task = { 0 };
 
-	if (session_pids_are_the_nodes(&sampler->session))
+	if (session_pids_are_the_nodes(&sampler->reader.session))
 		return (uint32_t)pid;
-	if (walker_learn(&sampler->walker, (uint32_t)pid, time_monotonic_ns(), &task))
+	if (walker_learn(&sampler->reader.walker, (uint32_t)pid, time_monotonic_ns(), &task))
 		log_debug("pid %d: cannot be looked at", pid);
 	return task.pid;
 }
@@ -365,7 +241,7 @@ static int targets_add(struct sampler *sampler, pid_t pid, uint32_t groups, stru
 
 	*ret_pid = known;
 	if (known)
-		err = session_target_add(&sampler->session, (pid_t)known, groups);
+		err = session_target_add(&sampler->reader.session, (pid_t)known, groups);
 	if (err || sampler->options->no_subprocesses)
 		return err;
 	for (i = 0; i < parents->nr && !err; i++) {
@@ -420,7 +296,8 @@ static int setup_targets(struct sampler *sampler)
 	/* One that has ended since sampler_check_targets() ended before anybody listened. */
 	for (i = 0; i < options->nr_pids && !err; i++)
 		if (!target_probe(options->pids[i], &target) && target.zombie)
-			session_target_remove(&sampler->session, (pid_t)sampler->target_pids[i]);
+			session_target_remove(&sampler->reader.session,
+					      (pid_t)sampler->target_pids[i]);
 	return err;
 }
 
@@ -432,24 +309,26 @@ static int setup_targets(struct sampler *sampler)
 static void learn_processes(struct sampler *sampler)
 {
 	/* Without samples nobody tells of the others later. */
-	uint64_t limit_ns = sampler->session.options.gpu ? LEARN_ALL_NS : LEARN_NS;
+	uint64_t limit_ns = sampler->reader.session.options.gpu ? LEARN_ALL_NS : LEARN_NS;
 	uint64_t start_ns = time_monotonic_ns(), now_ns = start_ns;
 	struct parents all = { 0 };
 	pid_t pid;
 	int err = 0;
 
 	/* Those were looked at when they became targets. */
-	if (sampler->session.options.filter && !session_pids_are_the_nodes(&sampler->session))
+	if (sampler->reader.session.options.filter &&
+	    !session_pids_are_the_nodes(&sampler->reader.session))
 		return;
 	if (pids_each(note_parent, &all))
 		log_debug("not all processes could be looked at before sampling starts");
 	while (all.nr && now_ns - start_ns < limit_ns) {
 		pid = all.list[--all.nr].pid;
-		if (!sampler->session.options.filter || session_is_target(&sampler->session, pid))
-			err = walker_learn(&sampler->walker, (uint32_t)pid, now_ns, NULL);
+		if (!sampler->reader.session.options.filter ||
+		    session_is_target(&sampler->reader.session, pid))
+			err = walker_learn(&sampler->reader.walker, (uint32_t)pid, now_ns, NULL);
 		/* One that is about to map something keeps us waiting: asked once more. */
-		if (err == -ETIMEDOUT && sampler->session.options.gpu)
-			walker_learn(&sampler->walker, (uint32_t)pid, now_ns, NULL);
+		if (err == -ETIMEDOUT && sampler->reader.session.options.gpu)
+			walker_learn(&sampler->reader.walker, (uint32_t)pid, now_ns, NULL);
 		err = 0;
 		now_ns = time_monotonic_ns();
 	}
@@ -463,7 +342,7 @@ static void target_program_note(struct sampler *sampler)
 	size_t i;
 
 	for (i = 0; i < sampler->options->nr_pids && !sampler->target_program; i++) {
-		process = processes_find(sampler->processes, sampler->target_pids[i]);
+		process = processes_find(sampler->reader.processes, sampler->target_pids[i]);
 		sampler->target_program = process ? process->program : 0;
 	}
 }
@@ -513,21 +392,19 @@ int sampler_open(struct sampler *sampler, const struct capture_options *options)
 	int status, err;
 
 	*sampler = (struct sampler){ .options = options };
-	raise_file_limit();
-	ask_short_slice();
 	status = choose_clock(&session);
 	if (!status)
 		status = open_session(sampler, &session);
 	if (status)
 		return status;
-	err = setup_tables(sampler);
+	err = setup_samples(sampler);
 	if (!err && options->session.wakers)
 		err = wakers_new(&sampler->wakers);
 	if (!err && options->steps.stop)
 		err = worker_steps_new(&sampler->steps, sampler);
 	if (!err && options->session.gpu_windows && !options->session.gpu)
-		err = gpu_probes_new(&sampler->windows, &sampler->session, sampler->images,
-				     sampler->runner);
+		err = gpu_probes_new(&sampler->windows, &sampler->reader.session,
+				     sampler->reader.images, sampler->reader.runner);
 	if (!err && sampler->windows)
 		worker_steps_windows(sampler->steps, sampler->windows);
 	if (!err && options->nr_workers && !options->steps.stop)
@@ -539,7 +416,7 @@ int sampler_start(struct sampler *sampler)
 {
 	int err;
 
-	err = session_attach(&sampler->session);
+	err = session_attach(&sampler->reader.session);
 	if (!err)
 		err = setup_targets(sampler);
 	if (!err)
@@ -548,10 +425,10 @@ int sampler_start(struct sampler *sampler)
 		target_program_note(sampler);
 	if (!err && sampler->steps)
 		worker_steps_poll(sampler->steps);
-	if (!err && sampler->session.options.waits != SESSION_NO_WAITS)
+	if (!err && sampler->reader.session.options.waits != SESSION_NO_WAITS)
 		err = sampler_waits_start(sampler);
-	if (!err && !sampler->session.options.no_clock)
-		err = clock_start(&sampler->clock, &sampler->session);
+	if (!err && !sampler->reader.session.options.no_clock)
+		err = clock_start(&sampler->clock, &sampler->reader.session);
 	if (err)
 		return cannot_start(err);
 	sampler->tick_ns = time_monotonic_ns() + TICK_NS;
@@ -594,7 +471,7 @@ bool sampler_targets_gone(const struct sampler *sampler)
 	for (i = 0; i < options->nr_pids; i++)
 		/* One that has exited is no target any more, also while its parent leaves it a zombie. */
 		if (sampler->target_pids[i] &&
-		    session_is_target(&sampler->session, (pid_t)sampler->target_pids[i]) &&
+		    session_is_target(&sampler->reader.session, (pid_t)sampler->target_pids[i]) &&
 		    (!kill(options->pids[i], 0) || errno == EPERM))
 			return false;
 	return true;
@@ -624,20 +501,13 @@ void sampler_let_go(struct sampler *sampler)
 	}
 	gpu_probes_free(sampler->windows);
 	sampler->windows = NULL;
-	remote_child_free(sampler->remote);
-	sampler->remote = NULL;
 	clock_free(sampler->clock);
 	sampler->clock = NULL;
 	stream_free(sampler->stream);
 	sampler->stream = NULL;
-	walker_fini(&sampler->walker);
-	processes_free(sampler->processes);
-	sampler->processes = NULL;
-	tables_free(sampler->tables);
-	sampler->tables = NULL;
-	python_maps_free(sampler->python_maps);
-	sampler->python_maps = NULL;
-	session_close(&sampler->session);
+	thread_reader_let_go(&sampler->reader);
+	python_maps_free(sampler->reader.walker.python_maps);
+	sampler->reader.walker.python_maps = NULL;
 }
 
 void sampler_close(struct sampler *sampler)
@@ -647,10 +517,6 @@ void sampler_close(struct sampler *sampler)
 	wakers_free(sampler->wakers);
 	workers_free(sampler->workers);
 	worker_steps_free(sampler->steps);
-	pythons_free(sampler->pythons);
 	codes_free(sampler->codes);
-	images_free(sampler->images);
-	private_files_free(sampler->private_files);
-	containers_free(sampler->containers);
-	deadline_runner_free(sampler->runner);
+	thread_reader_close(&sampler->reader);
 }

@@ -21,7 +21,7 @@
 #include "capture/capture_options.h"
 #include "kernel/event.h"
 #include "kernel/session.h"
-#include "kernel/walk.h"
+#include "threads/thread_reader.h"
 
 struct aggregate;
 struct aggregate_input;
@@ -32,18 +32,12 @@ struct container;
 struct containers;
 struct deadline_runner;
 struct dump;
-struct images;
 struct process;
 struct process_dump;
-struct processes;
 struct profile;
-struct python_maps;
-struct pythons;
-struct remote_child;
 struct run_stats;
 struct stats_reasons;
 struct stream;
-struct tables;
 struct thread_rest;
 struct thread_times;
 struct waits;
@@ -75,16 +69,7 @@ struct sampler {
 	const struct capture_options *options;
 	struct sampler_observer observers[SAMPLER_MAX_OBSERVERS];
 	size_t nr_observers;
-	struct session session;
-	struct walker walker;
-	struct deadline_runner *runner;
-	struct processes *processes;
-	struct images *images;
-	struct private_files *private_files;
-	struct tables *tables;
-	struct pythons *pythons;
-	struct python_maps *python_maps;
-	struct containers *containers;
+	struct thread_reader reader; /* the session, and the facts about processes */
 	bool cut_map_reported; /* that a map of JIT code was not read whole */
 	struct budget asking; /* for containers */
 	uint64_t expire_ns; /* when containers that are gone are to be forgotten */
@@ -99,8 +84,7 @@ struct sampler {
 	struct workers *workers; /* NULL without --worker, and with --steps */
 	struct worker_steps *steps; /* NULL without --steps */
 	struct gpu_probes *windows; /* NULL without gpu_windows, and with gpu, which has its own */
-	struct waits *waits; /* NULL without waits, */
-	struct remote_child *remote; /* while stacks are read */
+	struct waits *waits; /* NULL without waits */
 	struct wakers *wakers; /* NULL if not asked for */
 	uint64_t waits_open; /* that were not over at the end, or at a border; */
 	uint64_t waits_unread; /* and whose user stack was not to be had */
@@ -175,7 +159,7 @@ struct sampler_sleeper {
 	bool is_read; /* its user stack is known */
 };
 
-/* The same file: of one that sleeps, with its stack as dump_read() has read it; process: NULL, it has not. */
+/* The same file: of one that sleeps, with its stack as thread_read() has read it; process: NULL, it has not. */
 bool sampler_sleeper_input(struct sampler *sampler, const struct bpfprof_task_state *state,
 			   const struct dump *dump, const struct process_dump *process,
 			   struct sampler_sleeper *to, struct aggregate_input *ret);

@@ -56,8 +56,8 @@ const struct container *sampler_container(struct sampler *sampler, struct proces
 		sampler->nr_container_deferred++;
 		return owner->container;
 	}
-	found = containers_of(sampler->containers, process->place.agent_pid, process->place.mnt_ns,
-			      now_ns);
+	found = containers_of(sampler->reader.containers, process->place.agent_pid,
+			      process->place.mnt_ns, now_ns);
 	if (found)
 		owner->container = found;
 	budget_spend(&sampler->asking, time_monotonic_ns() - now_ns);
@@ -77,10 +77,10 @@ void sampler_containers_tick(struct sampler *sampler, uint64_t now_ns)
 	if (now_ns < sampler->expire_ns)
 		return;
 	if (sampler->expire_ns) {
-		for (process = processes_first(sampler->processes); process;
+		for (process = processes_first(sampler->reader.processes); process;
 		     process = hash_table_next(process))
 			process_owner_forget_container(process->owner);
-		containers_expire(sampler->containers, now_ns);
+		containers_expire(sampler->reader.containers, now_ns);
 	}
 	sampler->expire_ns = now_ns + EXPIRE_EVERY_NS;
 }

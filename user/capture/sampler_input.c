@@ -39,7 +39,7 @@ static bool is_wanted(struct sampler *sampler, const struct aggregate_input *inp
 		return false;
 	/* With steps the kernel has left out the calls that are in none. */
 	if (sampler->steps && sample->flags & BPFPROF_SAMPLE_CALL)
-		return sampler->session.options.filter ||
+		return sampler->reader.session.options.filter ||
 		       worker_steps_know(sampler->steps, &sample->task);
 	if (sampler->steps)
 		return worker_steps_want(sampler->steps, sample);
@@ -48,7 +48,7 @@ static bool is_wanted(struct sampler *sampler, const struct aggregate_input *inp
 	return (sampler->workers && workers_want(sampler->workers, input, options->tell_workers)) ||
 	       sampler_comm_matches(options, sample->leader_comm) ||
 	       sampler_comm_matches(options, sample->comm) ||
-	       session_is_target(&sampler->session, (pid_t)sample->task.pid);
+	       session_is_target(&sampler->reader.session, (pid_t)sample->task.pid);
 }
 
 void sampler_input_fill(struct sampler *sampler, const struct sample_view *view,
@@ -62,7 +62,7 @@ void sampler_input_fill(struct sampler *sampler, const struct sample_view *view,
 		.nr_user = view->nr_user,
 		.stop = view->stop,
 		.unmerged = view->unmerged,
-		.own_pid = session_own_pid(&sampler->session, view->sample->task.pid,
+		.own_pid = session_own_pid(&sampler->reader.session, view->sample->task.pid,
 					   view->place.agent_pid),
 		.place = view->place,
 		.title = view->title,

@@ -15,7 +15,7 @@ int sampler_profile(struct sampler *sampler, const struct aggregate *aggregate, 
 {
 	struct symbolize_options options = { .kallsyms = "/proc/kallsyms",
 					     .codes = sampler->codes,
-					     .runner = sampler->runner,
+					     .runner = sampler->reader.runner,
 					     .target_program = sampler->target_program,
 					     .now_ns = time_monotonic_ns() };
 	struct aggregate_view view;
@@ -25,7 +25,7 @@ int sampler_profile(struct sampler *sampler, const struct aggregate *aggregate, 
 
 	options.cut_map = cut_map;
 	aggregate_view_get(aggregate, &view);
-	err = symbolize(ret, &view, sampler->images, &options, files, kernel_names_hidden);
+	err = symbolize(ret, &view, sampler->reader.images, &options, files, kernel_names_hidden);
 	if (err)
 		return err;
 	profile_lead(ret, sampler->options->pids, sampler->options->nr_pids);

@@ -47,7 +47,8 @@ static void ranks_read(struct sampler *sampler, struct process *process, uint32_
 					      .exec_id = process->exec_id };
 	char cgroup[CGROUP_MAX_BYTES];
 	struct ranks ranks = { 0 };
-	int err = environ_read(&sampler->session, sampler->runner, pid, &task, &ranks);
+	int err =
+		environ_read(&sampler->reader.session, sampler->reader.runner, pid, &task, &ranks);
 
 	if (err)
 		failure_count(&sampler->ranks, err);
@@ -67,7 +68,7 @@ void sampler_ranks_scan(struct sampler *sampler, struct process *process)
 
 	if (process->ranks_known)
 		return;
-	pid = session_own_pid(&sampler->session, process->pid, process->place.agent_pid);
+	pid = session_own_pid(&sampler->reader.session, process->pid, process->place.agent_pid);
 	if (!pid || process->dead) {
 		/* With a pid of ours it may come to be known; counted once in any case. */
 		if (process->dead || process->place.mnt_ns) {

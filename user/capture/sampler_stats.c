@@ -277,10 +277,10 @@ static void counts_fill(struct sampler *sampler, struct counts *c)
 	struct clock *clock = sampler->clock;
 	const struct waits *waits = sampler->waits;
 
-	session_counters(&sampler->session, c->bpf);
+	session_counters(&sampler->reader.session, c->bpf);
 	if (!sampler->steps)
 		c->bpf[BPFPROF_COUNT_WINDOWS_LOST] = 0;
-	c->program_not_run = session_nr_not_run(&sampler->session);
+	c->program_not_run = session_nr_not_run(&sampler->reader.session);
 	c->malformed_record = stream_nr_malformed(sampler->stream);
 	if (clock) {
 		c->tick_skipped = clock_nr_skipped(clock, c->bpf[BPFPROF_COUNT_TICKS] -
@@ -289,16 +289,16 @@ static void counts_fill(struct sampler *sampler, struct counts *c)
 		c->events_revived = clock_nr_revived(clock);
 	}
 	c->exits_found_late = stream_nr_found_gone(sampler->stream);
-	c->tables = *tables_counts(sampler->tables);
-	c->walker = sampler->walker;
+	c->tables = *tables_counts(sampler->reader.walker.tables);
+	c->walker = sampler->reader.walker;
 	c->codes = *codes_counts(sampler->codes);
 	c->codes.nr_full += c->bpf[BPFPROF_COUNT_CODES_FULL];
 	c->gil_unknown = sampler->nr_gil_unknown;
 	c->ray_samples = stream_nr_ray(sampler->stream);
 	c->ray_titles_bad = stream_nr_bad_title(sampler->stream);
 	c->ray_titles_torn = stream_nr_torn_title(sampler->stream);
-	c->pythons = *pythons_counts(sampler->pythons);
-	c->containers = *containers_stats(sampler->containers);
+	c->pythons = *pythons_counts(sampler->reader.walker.pythons);
+	c->containers = *containers_stats(sampler->reader.containers);
 	c->containers_tagged = sampler->nr_tagged;
 	c->containers_deferred = sampler->nr_container_deferred;
 	c->containers_outside = sampler->nr_container_outside;
@@ -320,8 +320,9 @@ static uint32_t parts_of(const struct sampler *sampler)
 	uint32_t parts = ALWAYS;
 
 	if (sampler->clock)
-		parts |= sampler->session.options.clock == SESSION_CLOCK_TIMER ? CLOCK | TIMER
-									       : CLOCK;
+		parts |= sampler->reader.session.options.clock == SESSION_CLOCK_TIMER
+				 ? CLOCK | TIMER
+				 : CLOCK;
 	if (sampler->waits)
 		parts |= sampler->wakers ? WAITS | WAKERS : WAITS;
 	return parts;
@@ -334,7 +335,7 @@ static enum counter_group group_of(const struct sampler *sampler, const struct c
 	case AT(tick_skipped):
 	case BPF(TIMER_LATE):
 		/* Without samples of the clock none is lost. */
-		return sampler->session.options.gaps_alone ? COUNTER_CLOCK : COUNTER_LOST;
+		return sampler->reader.session.options.gaps_alone ? COUNTER_CLOCK : COUNTER_LOST;
 	case BPF(TITLES_LOST):
 	case BPF(TITLES_LIMITED):
 		return sampler->steps ? COUNTER_STEPS : COUNTER_WALK;
@@ -352,8 +353,9 @@ void sampler_run_stats(struct sampler *sampler, struct run_stats *stats)
 
 	counts_fill(sampler, &c);
 	if (sampler->clock)
-		stats->clock_name =
-			sampler->session.options.clock == SESSION_CLOCK_PERF ? "perf" : "timer";
+		stats->clock_name = sampler->reader.session.options.clock == SESSION_CLOCK_PERF
+					    ? "perf"
+					    : "timer";
 	if (sampler->steps)
 		worker_steps_stats(sampler->steps, &stats->steps);
 	for (row = sampler_counters; row->group; row++) {
@@ -361,7 +363,7 @@ void sampler_run_stats(struct sampler *sampler, struct run_stats *stats)
 		if (count || row->zero & parts)
 			stats_add(stats_group(stats, group_of(sampler, row)), row->name, count);
 	}
-	if (session_run_stats(&sampler->session, &stats->bpf_runs, &stats->bpf_ns)) {
+	if (session_run_stats(&sampler->reader.session, &stats->bpf_runs, &stats->bpf_ns)) {
 		stats->bpf_ns_source = "kernel";
 	} else {
 		/* Every 64th sample is timed. */
@@ -383,9 +385,10 @@ const struct counter sampler_image_counters[] = {
 
 void sampler_image_stats(const struct sampler *sampler, struct run_stats *stats)
 {
-	const uint64_t from_memory = images_nr_way(sampler->images, IMAGE_WAY_MEMORY);
+	const uint64_t from_memory = images_nr_way(sampler->reader.images, IMAGE_WAY_MEMORY);
 
-	stats_add_rows(&stats->files, image_counters, images_problems(sampler->images), false);
+	stats_add_rows(&stats->files, image_counters, images_problems(sampler->reader.images),
+		       false);
 	stats_add_rows(&stats->files, sampler_image_counters, &from_memory, false);
 }
 
@@ -397,8 +400,8 @@ void sampler_stats(struct sampler *sampler, struct run_stats *stats)
 
 void sampler_own_usage(const struct sampler *sampler, struct run_stats *stats)
 {
-	uint64_t map_bytes = session_map_bytes(&sampler->session) +
-			     private_files_map_bytes(sampler->private_files);
+	uint64_t map_bytes = session_map_bytes(&sampler->reader.session) +
+			     private_files_map_bytes(sampler->reader.private_files);
 	struct self_usage self;
 
 	if (stats->bpf_map_bytes < map_bytes)

@@ -56,7 +56,7 @@ static void images_use(struct sweep *sweep, const struct sampler *sampler, const
 	const struct process *process;
 	size_t i;
 
-	for (process = processes_first(sampler->processes); process;
+	for (process = processes_first(sampler->reader.processes); process;
 	     process = hash_table_next(process))
 		for (i = 0; i < process->nr_mappings; i++)
 			use(sweep, process->mappings[i].image);
@@ -91,19 +91,20 @@ void sampler_sweep(struct sampler *sampler, const struct aggregate *const *aggre
 {
 	size_t nr_frames;
 	__cleanup(free_mem) uint64_t *frames = frames_join(aggregates, nr, &nr_frames);
-	struct sweep sweep = { .nr = images_count(sampler->images), .pythons = sampler->pythons };
+	struct sweep sweep = { .nr = images_count(sampler->reader.images),
+			       .pythons = sampler->reader.walker.pythons };
 	uint64_t now_ns = time_monotonic_ns();
 
 	if (!frames)
 		return;
-	python_maps_sweep(sampler->python_maps, sampler->processes, sampler->codes, frames,
-			  nr_frames, now_ns);
+	python_maps_sweep(sampler->reader.walker.python_maps, sampler->reader.processes,
+			  sampler->codes, frames, nr_frames, now_ns);
 	sweep.used = calloc(sweep.nr / 8 + 1, 1);
 	if (!sweep.used)
 		return;
 	images_use(&sweep, sampler, frames, nr_frames);
-	images_sweep(sampler->images, before(now_ns, IDLE_NS), before(now_ns, UNUSED_NS), is_used,
-		     forget, &sweep);
+	images_sweep(sampler->reader.images, before(now_ns, IDLE_NS), before(now_ns, UNUSED_NS),
+		     is_used, forget, &sweep);
 	free(sweep.used);
 	malloc_trim(0); /* what was freed lies scattered: 1 MiB a minute would stay */
 }

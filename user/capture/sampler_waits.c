@@ -13,7 +13,6 @@
 #include "base/log.h"
 #include "base/strtab.h"
 #include "base/time.h"
-#include "kernel/remote.h"
 #include "kernel/stream.h"
 #include "kernel/tasks.h"
 #include "kernel/waits.h"
@@ -24,7 +23,6 @@
 #include "profile/wakers.h"
 #include "python/codes.h"
 #include "python/merge.h"
-#include "threads/thread_read.h"
 #include "threads/thread_dump.h"
 
 /* Reading stacks of a whole node, at most, where nothing else is said. */
@@ -62,7 +60,8 @@ struct cutting {
 
 int sampler_waits_start(struct sampler *sampler)
 {
-	return waits_start(&sampler->waits, &sampler->session, sampler->session.options.hz);
+	return waits_start(&sampler->waits, &sampler->reader.session,
+			   sampler->reader.session.options.hz);
 }
 
 static void sample_begin(struct bpfprof_sample *sample, const struct bpfprof_task_id *task,
@@ -76,7 +75,7 @@ static void sample_begin(struct bpfprof_sample *sample, const struct bpfprof_tas
 static void view_begin(struct sampler *sampler, struct sample_view *view,
 		       const struct bpfprof_sample *sample)
 {
-	struct process *process = processes_find(sampler->processes, sample->task.pid);
+	struct process *process = processes_find(sampler->reader.processes, sample->task.pid);
 
 	*view = (struct sample_view){ .sample = sample, .stop = BPFPROF_STOP_NO_USER };
 	if (!process || process->start_ns != sample->task.start_ns)
@@ -91,7 +90,7 @@ static void rest_fill(const struct sampler *sampler, const struct bpfprof_waiter
 		      uint64_t at_ns, struct thread_rest *ret)
 {
 	uint64_t since_ns = waits_open_since_ns(sampler->waits, waiter);
-	bool wall = sampler->session.options.waits == SESSION_WALL;
+	bool wall = sampler->reader.session.options.waits == SESSION_WALL;
 
 	*ret = (struct thread_rest){ .wait_ns = waiter->owed_ns, .since_ns = since_ns };
 	if (wall)
@@ -233,23 +232,16 @@ static void frames_take(struct sampler *sampler, struct sample_view *view,
 	}
 }
 
-static const struct thread_dump *thread_of(const struct process_dump *process, uint32_t tid)
-{
-	size_t i;
-
-	for (i = 0; process && i < process->nr_threads; i++)
-		if (process->threads[i].kernel_tid == tid)
-			return process->threads[i].nr_frames ? &process->threads[i] : NULL;
-	return NULL;
-}
-
 bool sampler_sleeper_input(struct sampler *sampler, const struct bpfprof_task_state *state,
 			   const struct dump *dump, const struct process_dump *process,
 			   struct sampler_sleeper *to, struct aggregate_input *ret)
 {
-	const struct thread_dump *thread = thread_of(process, state->task.tid);
+	const struct thread_dump *thread =
+		process ? process_dump_find(process, state->task.tid) : NULL;
 	struct sample_view view;
 
+	if (thread && !thread->nr_frames)
+		thread = NULL;
 	sample_begin(&to->sample, &state->task, state->comm, state->leader_comm);
 	if (state->state & TASK_UNINTERRUPTIBLE)
 		to->sample.flags |= BPFPROF_SAMPLE_UNINTERRUPTIBLE;
@@ -295,8 +287,8 @@ static bool is_asked_for(const struct cutting *cutting, const struct bpfprof_tas
 	struct bpfprof_sample sample;
 	struct aggregate_input input;
 
-	if (sampler->session.options.filter)
-		return session_is_target(&sampler->session, (pid_t)state->task.pid);
+	if (sampler->reader.session.options.filter)
+		return session_is_target(&sampler->reader.session, (pid_t)state->task.pid);
 	return sampler_thread_input(sampler, state, &sample, &input) &&
 	       is_wanted(cutting->cut, &input);
 }
@@ -314,10 +306,10 @@ static bool slept_before_start(const struct cutting *cutting,
 	       cutting->tasks_ns - state->asleep_ns <= waits_start_ns(cutting->sampler->waits);
 }
 
-/* Is there no time left to read stacks, or no way? */
+/* Is there no time left to read stacks? */
 static bool is_late(const struct cutting *cutting)
 {
-	return !cutting->sampler->remote || time_monotonic_ns() >= cutting->deadline_ns;
+	return time_monotonic_ns() >= cutting->deadline_ns;
 }
 
 /* Does it wait in what wants a stack? found: as of waits_find(). */
@@ -395,33 +387,31 @@ static int task_take(void *arg, const struct bpfprof_task_state *state)
 static void threads_cut(struct cutting *cutting, pid_t pid, const struct tasks_choice *choice)
 {
 	struct sampler *sampler = cutting->sampler;
-	const struct dump_reader reader = { .session = &sampler->session,
-					    .walker = &sampler->walker,
-					    .child = sampler->remote,
-					    .runner = sampler->runner,
-					    .native = true,
-					    .threads = choice,
-					    .max_pages = cutting->cut->max_pages,
-					    .max_frames = cutting->cut->max_frames,
-					    .deadline_ns = cutting->cut->reading_ns
-								   ? cutting->deadline_ns
-								   : 0 };
+	const struct thread_request request = {
+		.owner = THREAD_OWNER_WAITS,
+		.pid = (uint32_t)pid,
+		.native = true,
+		.threads = choice,
+		.max_pages = cutting->cut->max_pages,
+		.max_frames = cutting->cut->max_frames,
+		.deadline_ns = cutting->cut->reading_ns ? cutting->deadline_ns : 0,
+	};
 	struct process_dump *process = NULL;
-	struct dump_read_counts counts;
+	struct thread_read_counts counts;
 	struct thread_rest rest;
 	struct tasks tasks;
 	size_t i;
 	int found, err;
 
-	err = tasks_read(&tasks, &sampler->session, (uint32_t)pid, choice);
-	if (err && err != -E2BIG) {
+	err = tasks_read(&tasks, &sampler->reader.session, (uint32_t)pid, choice);
+	if (err) {
 		sampler->waits_unknown += err == -ESRCH ? 0
 					  : choice	? choice->nr
 							: cutting->nr_tids;
 		return;
 	}
 	cutting->tasks_ns = time_monotonic_ns();
-	if (!is_late(cutting) && !dump_read(&reader, &cutting->dump, (uint32_t)pid, &counts))
+	if (!is_late(cutting) && !thread_read(&sampler->reader, &request, &cutting->dump, &counts))
 		process = &cutting->dump.processes[cutting->dump.nr_processes - 1];
 	for (i = 0; i < tasks.nr; i++) {
 		if (is_waiting(cutting, &tasks.states[i], &rest, &found))
@@ -460,12 +450,13 @@ static int process_scan(void *arg, pid_t pid, const struct proc_usage *usage)
 
 	(void)usage;
 	waits_run(sampler->waits, time_monotonic_ns());
-	if (session_pids_are_the_nodes(&sampler->session) && sampler->session.options.filter &&
-	    !session_is_target(&sampler->session, pid))
+	if (session_pids_are_the_nodes(&sampler->reader.session) &&
+	    sampler->reader.session.options.filter &&
+	    !session_is_target(&sampler->reader.session, pid))
 		return 0;
 	cutting->tasks.nr = cutting->nr_tids = 0;
 	cutting->nr_looked = cutting->kernel_pid = 0;
-	err = tasks_each(&sampler->session, (uint32_t)pid, task_take, cutting);
+	err = tasks_each(&sampler->reader.session, (uint32_t)pid, task_take, cutting);
 	if (!err && !tasks_scan(cutting))
 		process_cut(cutting, pid);
 	return 0;
@@ -487,15 +478,12 @@ static void stacks_read(struct cutting *cutting)
 	uint64_t reading_ns = cutting->cut->reading_ns;
 
 	cutting->deadline_ns = time_monotonic_ns() + (reading_ns ? reading_ns : READING_NS);
-	/* Not earlier: a child would hold open what keeps the command of `-- CMD` waiting. */
-	if (remote_child_new(&sampler->remote, &sampler->session))
-		sampler->remote = NULL;
 	if (!dump_init(&cutting->dump)) {
 		processes_scan(cutting);
 		dump_fini(&cutting->dump);
 	}
-	remote_child_free(sampler->remote);
-	sampler->remote = NULL;
+	/* A child would hold open what keeps the command of `-- CMD` waiting. */
+	thread_read_end(&sampler->reader, THREAD_OWNER_WAITS);
 }
 
 void sampler_waits_rotate(struct sampler *sampler, const struct sampler_rotate *cut)

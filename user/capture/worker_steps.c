@@ -181,7 +181,7 @@ static bool worker_is_asked_for(struct worker_steps *all, struct worker *worker)
 	if (worker->reported)
 		return true;
 	if (container_filter_is_set(&options->containers)) {
-		process = processes_find(all->sampler->processes, worker->task.pid);
+		process = processes_find(all->sampler->reader.processes, worker->task.pid);
 		if (!process || process->start_ns != worker->task.start_ns ||
 		    !container_filter_matches(&options->containers,
 					      sampler_container(all->sampler, process)))
@@ -235,7 +235,7 @@ static void step_breaks_off(struct worker_steps *all, const struct worker *worke
 
 static void step_was_last(struct worker_steps *all, struct worker *worker)
 {
-	titles_finish(&all->sampler->session, &worker->task);
+	titles_finish(&all->sampler->reader.session, &worker->task);
 	all->changed = true;
 }
 
@@ -260,7 +260,7 @@ static void give_up(struct worker_steps *all, struct worker *worker)
 		return;
 	step_breaks_off(all, worker);
 	all->changed = true;
-	titles_finish(&all->sampler->session, &worker->task);
+	titles_finish(&all->sampler->reader.session, &worker->task);
 	if (worker_is_asked_for(all, worker))
 		log_warn(
 			"worker pid %u runs its methods in threads of their own or as coroutines "
@@ -309,7 +309,7 @@ void worker_steps_title(struct worker_steps *all, const struct bpfprof_title_eve
 	all->nr_changes++;
 	if (title_parse(title, e->title, sizeof(e->title))) {
 		all->nr_bad++;
-		titles_judge(&all->sampler->session, e, false);
+		titles_judge(&all->sampler->reader.session, e, false);
 		if (worker && e->lost) {
 			worker->nr_lost += e->lost;
 			calls_lose(&worker->calls);
@@ -317,13 +317,13 @@ void worker_steps_title(struct worker_steps *all, const struct bpfprof_title_eve
 		return;
 	}
 	pattern = judge(all, title, false);
-	titles_judge(&all->sampler->session, e, pattern >= 0);
+	titles_judge(&all->sampler->reader.session, e, pattern >= 0);
 	if (!worker && pattern >= 0)
 		worker = worker_add(all, &e->task, title, pattern);
 	if (!worker)
 		return;
 	if (!worker->own_pid)
-		worker->own_pid = session_own_pid(&all->sampler->session, e->task.pid,
+		worker->own_pid = session_own_pid(&all->sampler->reader.session, e->task.pid,
 						  process ? process->place.agent_pid : 0);
 	worker_is_asked_for(all, worker);
 	if (e->task.tid != e->task.pid)
@@ -378,7 +378,7 @@ void worker_steps_exit(struct worker_steps *all, const struct bpfprof_task_id *t
 {
 	struct worker *worker = worker_find(all, task);
 
-	titles_forget(&all->sampler->session, task->pid);
+	titles_forget(&all->sampler->reader.session, task->pid);
 	if (!worker)
 		return;
 	worker->exited = true;

@@ -28,11 +28,12 @@ static int look(void *arg, pid_t pid, const struct proc_usage *usage)
 
 	if (!proc_usage_has_memory(usage))
 		return 0;
-	len = proc_argv_read(search->sampler->runner, argv, sizeof(argv), pid);
+	len = proc_argv_read(search->sampler->reader.runner, argv, sizeof(argv), pid);
 	ask->nr_unread += len < 0 && len != -ESRCH && len != -ENOENT;
 	if (len <= 0 || title_parse(title, argv, (size_t)len) || !ask->wants(ask->arg, title))
 		return 0;
-	err = walker_learn(&search->sampler->walker, (uint32_t)pid, time_monotonic_ns(), &task);
+	err = walker_learn(&search->sampler->reader.walker, (uint32_t)pid, time_monotonic_ns(),
+			   &task);
 	if (err)
 		ask->nr_unread += err != -ESRCH && err != -ENOENT;
 	else

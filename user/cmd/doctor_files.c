@@ -9,19 +9,20 @@
 #include "base/clean_text.h"
 #include "base/cleanup.h"
 #include "base/time.h"
+#include "capture/reader_open.h"
 #include "capture/requirements.h"
-#include "capture/sampler.h"
 #include "container/containers.h"
 #include "proc/images.h"
 #include "proc/processes.h"
 #include "proc/usage.h"
 #include "python/others.h"
 #include "python/pythons.h"
+#include "threads/thread_reader.h"
 
-#define MAX_LINES 500 /* files of one process */
+#define MAX_LINES 500 /* files of one process that are shown */
 #define SHOWN_PATH 1024
 
-static void container_line(struct requirements *reqs, struct sampler *sampler,
+static void container_line(struct requirements *reqs, struct thread_reader *reader,
 			   struct process *process)
 {
 	static const char *const sources[] = {
@@ -30,8 +31,13 @@ static void container_line(struct requirements *reqs, struct sampler *sampler,
 		[CONTAINER_FROM_CGROUP] = "its cgroup",
 		[CONTAINER_FROM_MOUNTS] = "kubelet's mounts",
 	};
-	const struct container *container = sampler_container(sampler, process);
-	const struct containers_stats *stats = containers_stats(sampler->containers);
+	/* Outside of our pid namespace it has no /proc that we could ask. */
+	const struct container *container =
+		process->place.agent_pid
+			? containers_of(reader->containers, process->place.agent_pid,
+					process->place.mnt_ns, time_monotonic_ns())
+			: NULL;
+	const struct containers_stats *stats = containers_stats(reader->containers);
 
 	if (container)
 		requirements_add(reqs, "container", REQUIREMENT_OK, NULL,
@@ -47,15 +53,15 @@ static void container_line(struct requirements *reqs, struct sampler *sampler,
 				 "not known: no bundle, cgroup or mount says whose process it is");
 }
 
-static void other_python_line(struct requirements *reqs, struct sampler *sampler,
+static void other_python_line(struct requirements *reqs, struct thread_reader *reader,
 			      const struct process *process)
 {
 	char cmdline[PROC_CMDLINE_MAX] = "";
 	const char *name;
 
-	if (proc_cmdline_read(sampler->runner, cmdline, sizeof(cmdline), (pid_t)process->pid))
+	if (proc_cmdline_read(reader->runner, cmdline, sizeof(cmdline), (pid_t)process->pid))
 		cmdline[0] = '\0';
-	name = python_other_of(sampler->images, process, cmdline);
+	name = python_other_of(reader->images, process, cmdline);
 	if (name)
 		requirements_add(reqs, "python", REQUIREMENT_WARN,
 				 "native stacks are all that can be had",
@@ -63,14 +69,15 @@ static void other_python_line(struct requirements *reqs, struct sampler *sampler
 }
 
 /* Each version once: only the memory of the process says which of them run. */
-static void python_line(struct requirements *reqs, struct sampler *sampler,
+static void python_line(struct requirements *reqs, struct thread_reader *reader,
 			const struct process *process)
 {
 	uint32_t versions[BPFPROF_MAX_RUNTIMES], i, k;
 
 	for (i = 0; i < process->pythons->nr; i++) {
 		versions[i] =
-			pythons_version(sampler->pythons, process->pythons->list[i].image) >> 16;
+			pythons_version(reader->walker.pythons, process->pythons->list[i].image) >>
+			16;
 		for (k = 0; k < i && versions[k] != versions[i]; k++)
 			;
 		if (k == i)
@@ -79,7 +86,7 @@ static void python_line(struct requirements *reqs, struct sampler *sampler,
 					 versions[i] & 0xff);
 	}
 	if (!process->pythons->nr)
-		other_python_line(reqs, sampler, process);
+		other_python_line(reqs, reader, process);
 }
 
 static const char *remedy_of(enum image_problem problem)
@@ -109,12 +116,12 @@ static const char *symbols_of(struct elf_image *elf)
 	}
 }
 
-static void file_line(struct requirements *reqs, struct sampler *sampler, struct image *image,
+static void file_line(struct requirements *reqs, struct thread_reader *reader, struct image *image,
 		      uint64_t now_ns)
 {
 	bool memory = image->way == IMAGE_WAY_MEMORY, rows;
 	char path[SHOWN_PATH];
-	int err = images_open(sampler->images, image, now_ns);
+	int err = images_open(reader->images, image, now_ns);
 
 	clean_text(path, sizeof(path), image->path[0] ? image->path : "(no path)",
 		   image->path[0] ? strlen(image->path) : sizeof("(no path)"));
@@ -124,7 +131,7 @@ static void file_line(struct requirements *reqs, struct sampler *sampler, struct
 				 image_problem_name(image->problem));
 		return;
 	}
-	rows = !images_open_cfi(sampler->images, image, now_ns);
+	rows = !images_open_cfi(reader->images, image, now_ns);
 	requirements_add(reqs, "file", memory ? REQUIREMENT_WARN : REQUIREMENT_OK,
 			 memory ? "no way leads to the file: functions that are not exported "
 				  "have no names"
@@ -134,7 +141,7 @@ static void file_line(struct requirements *reqs, struct sampler *sampler, struct
 			 rows ? "unwind tables" : "no unwind tables");
 }
 
-static void file_lines(struct requirements *reqs, struct sampler *sampler,
+static void file_lines(struct requirements *reqs, struct thread_reader *reader,
 		       const struct process *process, uint64_t now_ns)
 {
 	size_t i, j, nr = 0;
@@ -145,9 +152,8 @@ static void file_lines(struct requirements *reqs, struct sampler *sampler,
 				break;
 		if (j < i || process->mappings[i].image < BPFPROF_IMAGE_FIRST_FILE)
 			continue;
-		file_line(reqs, sampler,
-			  images_get(sampler->images, (uint32_t)process->mappings[i].image),
-			  now_ns);
+		file_line(reqs, reader,
+			  images_get(reader->images, (uint32_t)process->mappings[i].image), now_ns);
 		nr++;
 	}
 	if (nr == MAX_LINES)
@@ -156,25 +162,19 @@ static void file_lines(struct requirements *reqs, struct sampler *sampler,
 
 int doctor_files(struct requirements *reqs, pid_t pid, const char *host_root)
 {
-	struct capture_options options = { .session = { .hz = 99, .iterators = true },
-					   .host_root = host_root };
-	struct sampler *sampler = calloc(1, sizeof(*sampler));
+	struct thread_reader reader;
 	struct process *process;
 	uint64_t now_ns = time_monotonic_ns();
-	int err = -ENOMEM;
+	int err = reader_open(&reader, NULL, host_root) ? -EIO : 0;
 
-	if (!sampler)
-		return err;
-	err = sampler_open(sampler, &options) ? -EIO : 0;
 	if (!err)
-		err = walker_learn(&sampler->walker, (uint32_t)pid, now_ns, NULL);
-	process = err < 0 ? NULL : processes_first(sampler->processes);
+		err = walker_learn(&reader.walker, (uint32_t)pid, now_ns, NULL);
+	process = err < 0 ? NULL : processes_first(reader.processes);
 	if (process) {
-		container_line(reqs, sampler, process);
-		python_line(reqs, sampler, process);
-		file_lines(reqs, sampler, process, now_ns);
+		container_line(reqs, &reader, process);
+		python_line(reqs, &reader, process);
+		file_lines(reqs, &reader, process, now_ns);
 	}
-	sampler_close(sampler);
-	free(sampler);
+	thread_reader_close(&reader);
 	return err < 0 ? err : process ? reqs->error : -ESRCH;
 }

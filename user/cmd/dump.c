@@ -16,6 +16,7 @@
 #include "capture/container_filter.h"
 #include "capture/dump_burst.h"
 #include "capture/pod_processes.h"
+#include "capture/reader_open.h"
 #include "capture/sampler.h"
 #include "capture/target.h"
 #include "capture/worker_processes.h"
@@ -31,8 +32,8 @@
 #include "profile/symbolize.h"
 #include "threads/dump.h"
 #include "threads/thread_call.h"
-#include "threads/frame_names.h"
-#include "threads/thread_read.h"
+#include "threads/stack_names.h"
+#include "threads/thread_reader.h"
 #include "threads/wait_reason.h"
 #include "threads/thread_dump.h"
 
@@ -47,9 +48,7 @@
 /* One `bpfprof dump`. */
 struct dumping {
 	const struct dump_options *options;
-	struct capture_options capture;
-	struct sampler sampler;
-	struct remote_child *child;
+	struct thread_reader reader;
 	const pid_t *pids; /* that were asked for, as we see them */
 	size_t nr_pids;
 	struct pids found; /* of the pods that were asked for */
@@ -102,7 +101,7 @@ static const char *wait_text(char text[WAIT_TEXT], const struct deadline_wait *w
 	return text;
 }
 
-static void say_counts(pid_t pid, const struct dump_read_counts *counts)
+static void say_counts(pid_t pid, const struct thread_read_counts *counts)
 {
 	char why[WAIT_TEXT];
 
@@ -131,7 +130,7 @@ static void say_counts(pid_t pid, const struct dump_read_counts *counts)
 	if (counts->too_many_threads)
 		log_warn("pid %d: it has more than %d threads: these are the first", pid,
 			 TASKS_MAX);
-	if (counts->gone)
+	if (counts->ended)
 		log_warn("pid %d: it ended while it was read: this is what was read until then",
 			 pid);
 	if (counts->nr_hung)
@@ -142,7 +141,7 @@ static void say_counts(pid_t pid, const struct dump_read_counts *counts)
 			 "kept, or after reads hung: frames and values are missing",
 			 pid, (unsigned long long)counts->nr_refused,
 			 REMOTE_MAX_PAGES / (1048576 / BPFPROF_READ_BYTES));
-	if (counts->nr_inconsistent && !counts->gone)
+	if (counts->nr_inconsistent && !counts->ended)
 		log_warn(
 			"pid %d: threads that ran each time they were read: %llu; their frames may "
 			"not belong together",
@@ -163,20 +162,17 @@ static void say_counts(pid_t pid, const struct dump_read_counts *counts)
 		  (unsigned long long)counts->nr_unreadable);
 }
 
-static struct dump_reader reader_of(struct dumping *dumping)
+static int process_read(struct dumping *dumping, struct dump *dump, uint32_t pid,
+			struct thread_read_counts *ret_counts)
 {
 	const struct dump_options *options = dumping->options;
+	const struct thread_request request = { .owner = THREAD_OWNER_DUMP,
+						.pid = pid,
+						.native = options->native,
+						.waits = options->verbose || options->json,
+						.locals = options->locals };
 
-	return (struct dump_reader){
-		.session = &dumping->sampler.session,
-		.walker = &dumping->sampler.walker,
-		.child = dumping->child,
-		.runner = dumping->sampler.runner,
-		.native = options->native,
-		.kernel = options->kernel,
-		.waits = options->verbose || options->json,
-		.locals = options->locals,
-	};
+	return thread_read(&dumping->reader, &request, dump, ret_counts);
 }
 
 /* The process added last descends from one that was added before. */
@@ -194,7 +190,7 @@ static void parent_set(struct dump *dump, uint32_t parent)
 static void container_set(struct dumping *dumping, struct process_dump *process)
 {
 	const struct container *container =
-		containers_of(dumping->sampler.containers, process->pid, 0, time_monotonic_ns());
+		containers_of(dumping->reader.containers, process->pid, 0, time_monotonic_ns());
 	struct strtab *strings = dumping->dump.strings;
 
 	if (!container)
@@ -217,9 +213,8 @@ static void task_set(struct strtab *strings, struct process_dump *process)
 
 static int read_one(struct dumping *dumping, pid_t pid, pid_t parent)
 {
-	const struct dump_reader reader = reader_of(dumping);
-	struct dump_read_counts counts;
-	int err = dump_read(&reader, &dumping->dump, (uint32_t)pid, &counts);
+	struct thread_read_counts counts;
+	int err = process_read(dumping, &dumping->dump, (uint32_t)pid, &counts);
 	int status;
 
 	if (err == -ESRCH) {
@@ -280,17 +275,17 @@ static int read_all(struct dumping *dumping)
 
 static int name_all(struct dumping *dumping)
 {
-	const struct dump_names_options options = {
-		.kernel = dumping->options->kernel || dumping->options->json ||
-			  dumping->options->verbose || dump_needs_kernel(&dumping->dump),
-		.runner = dumping->sampler.runner,
-		.now_ns = time_monotonic_ns(),
-	};
 	struct stats_reasons files = { 0 };
 	int err, hidden = 0;
+	const struct stack_names_options options = {
+		.kernel = dumping->options->kernel || dumping->options->json ||
+			  dumping->options->verbose || wait_reasons_need_kernel(&dumping->dump),
+		.files = &files,
+		.kernel_hidden = &hidden,
+	};
 	size_t i;
 
-	err = dump_names(&dumping->dump, dumping->sampler.images, &options, &files, &hidden);
+	err = stack_names_find(&dumping->dump, &dumping->reader, &options);
 	if (err) {
 		log_error("symbols: %s", strerror(-err));
 		return EXIT_FAILED;
@@ -304,8 +299,8 @@ static int name_all(struct dumping *dumping)
 	for (i = 0; i < files.nr; i++)
 		log_debug("%s: %llu", files.reasons[i].name,
 			  (unsigned long long)files.reasons[i].count);
-	dump_waits(&dumping->dump);
-	dump_gpu(&dumping->dump);
+	wait_reasons_find(&dumping->dump);
+	thread_calls_find(&dumping->dump);
 	return EXIT_DONE;
 }
 
@@ -358,8 +353,7 @@ static bool has_unsampled(const struct process_dump *process)
 /* Threads that ran, and that no sample met: they sleep by now, most of them. */
 static void read_again(struct dumping *dumping)
 {
-	const struct dump_reader reader = reader_of(dumping);
-	struct dump_read_counts counts;
+	struct thread_read_counts counts;
 	struct dump dump;
 	size_t i;
 
@@ -367,7 +361,7 @@ static void read_again(struct dumping *dumping)
 		if (!has_unsampled(&dumping->dump.processes[i]))
 			continue;
 		dump = (struct dump){ .strings = dumping->dump.strings };
-		if (!dump_read(&reader, &dump, dumping->dump.processes[i].pid, &counts)) {
+		if (!process_read(dumping, &dump, dumping->dump.processes[i].pid, &counts)) {
 			process_dump_take(&dumping->dump.processes[i], &dump.processes[0]);
 			dump_drop(&dump);
 		}
@@ -407,10 +401,10 @@ static int choose_workers(struct dumping *dumping)
 	size_t i;
 	int err;
 
-	err = worker_processes_find(&workers, dumping->sampler.runner, options->workers,
+	err = worker_processes_find(&workers, dumping->reader.runner, options->workers,
 				    options->nr_workers);
 	if (!err && container_filter_is_set(filter))
-		err = pod_processes_find(&pods, dumping->sampler.containers, filter, NULL, 0);
+		err = pod_processes_find(&pods, dumping->reader.containers, filter, NULL, 0);
 	for (i = 0; i < workers.nr && !err; i++)
 		if ((!container_filter_is_set(filter) ||
 		     pids_have(pods.list, pods.nr, workers.list[i])) &&
@@ -442,8 +436,8 @@ static int choose_pids(struct dumping *dumping)
 	dumping->nr_pids = options->nr_pids;
 	if (!container_filter_is_set(filter))
 		return EXIT_DONE;
-	err = pod_processes_find(&dumping->found, dumping->sampler.containers, filter,
-				 options->pids, nr_pod_pids);
+	err = pod_processes_find(&dumping->found, dumping->reader.containers, filter, options->pids,
+				 nr_pod_pids);
 	if (err) {
 		log_error("processes: %s", strerror(-err));
 		return EXIT_FAILED;
@@ -454,7 +448,7 @@ static int choose_pids(struct dumping *dumping)
 	if (options->nr_pids && !nr_pod_pids)
 		return EXIT_DONE;
 	if (nr_pod_pids && !dumping->found.nr)
-		return pod_processes_none(dumping->sampler.containers, filter, options->pids,
+		return pod_processes_none(dumping->reader.containers, filter, options->pids,
 					  nr_pod_pids);
 	dumping->pids = dumping->found.list;
 	dumping->nr_pids = dumping->found.nr;
@@ -489,19 +483,15 @@ static void say_no_python(const struct dumping *dumping)
 
 static int run(struct dumping *dumping)
 {
-	int status, err, named;
+	int status, named;
 
-	status = sampler_open(&dumping->sampler, &dumping->capture);
+	status = reader_open(&dumping->reader, NULL, dumping->options->host_root);
 	if (status)
 		return status;
-	deadline_patience(dumping->sampler.runner, READY_MS, ASLEEP_MS);
-	err = remote_child_new(&dumping->child, &dumping->sampler.session);
-	if (!err)
-		remote_child_patience(dumping->child, READY_MS);
-	if (!err)
-		err = dump_init(&dumping->dump);
-	if (err) {
-		log_error("%s", strerror(-err));
+	deadline_patience(dumping->reader.runner, READY_MS, ASLEEP_MS);
+	dumping->reader.ready_ms = READY_MS;
+	if (dump_init(&dumping->dump)) {
+		log_error("%s", strerror(ENOMEM));
 		return EXIT_FAILED;
 	}
 	status = choose_processes(dumping);
@@ -520,11 +510,7 @@ static int run(struct dumping *dumping)
 
 int dump_run(const struct dump_options *options)
 {
-	struct dumping dumping = {
-		.options = options,
-		.capture = { .session = { .hz = 1, .nr_rows = DUMP_ROW_SLOTS, .iterators = true },
-			     .host_root = options->host_root }
-	};
+	struct dumping dumping = { .options = options };
 	int status = sampler_check();
 	size_t i;
 
@@ -533,10 +519,9 @@ int dump_run(const struct dump_options *options)
 		status = options->nr_pids == 1 ? check_target(options->pids[i]) : EXIT_DONE;
 	if (!status)
 		status = run(&dumping);
-	remote_child_free(dumping.child);
 	pids_fini(&dumping.found);
 	pids_fini(&dumping.workers);
 	dump_fini(&dumping.dump);
-	sampler_close(&dumping.sampler);
+	thread_reader_close(&dumping.reader);
 	return status;
 }

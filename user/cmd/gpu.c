@@ -293,7 +293,7 @@ static int open_all(struct gpu_job *job)
 	job->watch.ended = on_end;
 	job->watch.arg = job;
 	if (job->scoped)
-		gpu_probes_scope(job->watch.probes, job->sampler.processes);
+		gpu_probes_scope(job->watch.probes, job->sampler.reader.processes);
 	if (job->options->record.capture.nr_workers)
 		err = gpu_workers_new(&job->workers, job);
 	if (!err)

@@ -42,8 +42,8 @@ int gpu_steps_begin(struct gpu_monitor *watch, const struct steps_range *range)
 	if (watch->sampler->steps)
 		worker_steps_notify(watch->sampler->steps, on_step, watch->probes);
 	if (range->kind == STEPS_CALLS)
-		return gpu_maps_steps(&watch->sampler->session, NO_WINDOW, NO_WINDOW);
-	return gpu_maps_steps(&watch->sampler->session, range->start, range->stop);
+		return gpu_maps_steps(&watch->sampler->reader.session, NO_WINDOW, NO_WINDOW);
+	return gpu_maps_steps(&watch->sampler->reader.session, range->start, range->stop);
 }
 
 struct progress {
@@ -58,7 +58,7 @@ static bool windows_begin(const struct progress *progress, struct gpu_map_walk *
 {
 	if (progress->range->kind == STEPS_CALLS)
 		return false;
-	gpu_map_begin(walk, &progress->job->sampler.session, GPU_MAP_WINDOWS);
+	gpu_map_begin(walk, &progress->job->sampler.reader.session, GPU_MAP_WINDOWS);
 	return true;
 }
 
@@ -108,7 +108,7 @@ void gpu_steps_choose(const struct gpu_monitor *watch, const struct steps_range 
 
 	if (!range->stop || range->kind == STEPS_CALLS)
 		return;
-	gpu_map_begin(&walk, &watch->sampler->session, GPU_MAP_WINDOWS);
+	gpu_map_begin(&walk, &watch->sampler->reader.session, GPU_MAP_WINDOWS);
 	while (gpu_map_next(&walk))
 		choose(picture, &walk.key.process);
 }
@@ -119,7 +119,7 @@ static uint32_t shown_pid(const struct gpu_job *job, const struct bpfprof_gpu_pr
 	const struct call_table_process *processes;
 	size_t nr, i;
 
-	if (session_pids_are_the_nodes(&job->sampler.session))
+	if (session_pids_are_the_nodes(&job->sampler.reader.session))
 		return key->pid;
 	processes = call_table_processes(job->watch.table, &nr);
 	for (i = 0; i < nr; i++)
@@ -174,7 +174,7 @@ static bool none_tell(void *arg, const struct bpfprof_task_id *task)
 	const struct bpfprof_gpu_process_key key = { .start_ns = task->start_ns, .pid = task->pid };
 	__cleanup(buf_fini) struct buf subject = { .max = NAME_BYTES };
 
-	if (gpu_maps_has_window(&progress->job->sampler.session, task->pid, task->start_ns))
+	if (gpu_maps_has_window(&progress->job->sampler.reader.session, task->pid, task->start_ns))
 		return false;
 	if (progress->nr_none++ >= MAX_REPORTED)
 		return true;

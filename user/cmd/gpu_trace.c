@@ -48,7 +48,7 @@ void gpu_trace_on_call(struct gpu_job *job, const struct bpfprof_gpu_trace *call
 
 void gpu_trace_on_title(struct gpu_job *job, const struct bpfprof_title_event *event)
 {
-	struct session *session = &job->sampler.session;
+	struct session *session = &job->sampler.reader.session;
 
 	if (!job->trace || job->trace_closed)
 		return;
@@ -62,7 +62,7 @@ void gpu_trace_on_title(struct gpu_job *job, const struct bpfprof_title_event *e
 void gpu_trace_on_exit(struct gpu_job *job, const struct bpfprof_task_id *task)
 {
 	if (job->trace && !job->trace_closed)
-		titles_forget(&job->sampler.session, task->pid);
+		titles_forget(&job->sampler.reader.session, task->pid);
 }
 
 void gpu_trace_on_end(struct gpu_job *job, const struct bpfprof_task_id *task)
@@ -72,7 +72,7 @@ void gpu_trace_on_end(struct gpu_job *job, const struct bpfprof_task_id *task)
 
 	if (!job->trace || job->trace_closed)
 		return;
-	gpu_map_begin(&walk, &job->sampler.session, GPU_MAP_THREADS);
+	gpu_map_begin(&walk, &job->sampler.reader.session, GPU_MAP_THREADS);
 	while (gpu_map_next(&walk))
 		if (walk.value.thread.pid == task->pid &&
 		    walk.value.thread.start_ns == task->start_ns)
@@ -85,7 +85,7 @@ int gpu_trace_finish(struct gpu_job *job)
 
 	if (!job->trace)
 		return 0;
-	gpu_map_begin(&walk, &job->sampler.session, GPU_MAP_THREADS);
+	gpu_map_begin(&walk, &job->sampler.reader.session, GPU_MAP_THREADS);
 	while (gpu_map_next(&walk))
 		gpu_trace_note_open(job->trace, walk.key.tid, &walk.value.thread);
 	sampler_run(&job->sampler);

@@ -118,9 +118,9 @@ static int learn(void *arg, pid_t pid, const struct proc_usage *usage)
 
 	if (!proc_usage_has_memory(usage))
 		return 0;
-	if (!session_pids_are_the_nodes(&sampler->session) ||
-	    session_is_target(&sampler->session, pid))
-		walker_learn(&sampler->walker, (uint32_t)pid, time_monotonic_ns(), NULL);
+	if (!session_pids_are_the_nodes(&sampler->reader.session) ||
+	    session_is_target(&sampler->reader.session, pid))
+		walker_learn(&sampler->reader.walker, (uint32_t)pid, time_monotonic_ns(), NULL);
 	return 0;
 }
 
@@ -143,12 +143,12 @@ int gpu_workers_poll(struct gpu_workers *workers, uint64_t now_ns)
 		return 0;
 	workers->due_ns = now_ns + LOOK_NS;
 	workers->fresh.nr = 0;
-	err = worker_processes_each(sampler->runner, record->capture.workers,
+	err = worker_processes_each(sampler->reader.runner, record->capture.workers,
 				    record->capture.nr_workers, found, workers);
 	if (!err && workers->fresh.nr)
 		err = targets_add(workers, workers->fresh.list, workers->fresh.nr, SAMPLER_GROUP);
 	for (i = first; i < workers->nr && !err; i++)
-		walker_learn(&sampler->walker, (uint32_t)workers->list[i].pid, now_ns,
+		walker_learn(&sampler->reader.walker, (uint32_t)workers->list[i].pid, now_ns,
 			     &workers->list[i].task);
 	if (!err && !workers->nr && !workers->waiting_reported)
 		log_info("no process matches --worker yet");
@@ -276,10 +276,10 @@ static void others_try(struct others *others)
 
 		pid = others->tree->list[i].pid;
 		if (!is_below(others->tree, pid, others->worker->parent) ||
-		    walker_learn(&sampler->walker, (uint32_t)pid, time_monotonic_ns(),
+		    walker_learn(&sampler->reader.walker, (uint32_t)pid, time_monotonic_ns(),
 				 &tally->task) ||
 		    !tally->task.pid ||
-		    session_is_target(&sampler->session, (pid_t)tally->task.pid))
+		    session_is_target(&sampler->reader.session, (pid_t)tally->task.pid))
 			continue;
 		others->pids[others->nr_pids++] = pid;
 	}
@@ -291,7 +291,7 @@ static void others_try(struct others *others)
 		gpu_probes_scan(job->watch.probes, time_monotonic_ns(), OTHERS_NS);
 		poll(NULL, 0, POLL_MS);
 	}
-	gpu_map_begin(&walk, &sampler->session, GPU_MAP_COUNTS);
+	gpu_map_begin(&walk, &sampler->reader.session, GPU_MAP_COUNTS);
 	while (gpu_map_next(&walk))
 		count_add(others, &walk.key.call, walk.value.count.calls);
 	for (i = 0; i < others->nr_pids; i++)

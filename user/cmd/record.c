@@ -230,7 +230,7 @@ static void memory_poll(struct recording *rec)
 {
 	if (memory_used(rec) <= rec->memory_max)
 		return;
-	images_cool(rec->sampler.images);
+	images_cool(rec->sampler.reader.images);
 	malloc_trim(0);
 	if (memory_used(rec) <= rec->memory_max)
 		return;
@@ -243,7 +243,7 @@ static void memory_poll(struct recording *rec)
 static void memory_begin(struct recording *rec, const struct self_usage *self)
 {
 	uint64_t budget = memory_budget(libbpf_num_possible_cpus()) - MEMORY_SPARE,
-		 taken = session_map_bytes(&rec->sampler.session) + self->own_bytes -
+		 taken = session_map_bytes(&rec->sampler.reader.session) + self->own_bytes -
 			 self_anonymous_bytes();
 
 	rec->memory_max = taken < budget ? budget - taken : 0;
@@ -317,7 +317,7 @@ static void say_no_name(struct recording *rec)
 	if (options->capture.nr_comms)
 		pids_each(has_comm, &search);
 	if (options->capture.nr_workers &&
-	    !worker_processes_find(&workers, rec->sampler.runner, options->capture.workers,
+	    !worker_processes_find(&workers, rec->sampler.reader.runner, options->capture.workers,
 				   options->capture.nr_workers) &&
 	    workers.nr)
 		search.found = workers.list[0];
@@ -353,7 +353,7 @@ static void say_nothing_matched(struct recording *rec)
 		return;
 	container_filter_text(&text, filter);
 	if (buf_error(&text) ||
-	    pod_processes_find(&found, rec->sampler.containers, filter, NULL, 0))
+	    pod_processes_find(&found, rec->sampler.reader.containers, filter, NULL, 0))
 		return;
 	log_info("%s: %s", text.data,
 		 found.nr ? "no process that lives there ran on a CPU in that time"
@@ -463,8 +463,8 @@ static bool knows_driver(const struct recording *rec)
 	const char *base;
 	uint32_t i;
 
-	for (i = 0; i < images_count(rec->sampler.images); i++) {
-		image = images_get(rec->sampler.images, i);
+	for (i = 0; i < images_count(rec->sampler.reader.images); i++) {
+		image = images_get(rec->sampler.reader.images, i);
 		base = image && image->path ? strrchr(image->path, '/') : NULL;
 		if (base && !strncmp(base, "/libcuda.so", strlen("/libcuda.so")))
 			return true;

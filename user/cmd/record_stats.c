@@ -40,7 +40,8 @@ void recording_see(struct recording *rec, uint32_t pid, uint32_t own_pid, uint64
 		seen->parent = (uint32_t)usage.parent;
 		seen->baseline = true;
 	}
-	if (!proc_cmdline_read(rec->sampler.runner, cmdline, sizeof(cmdline), (pid_t)own_pid) &&
+	if (!proc_cmdline_read(rec->sampler.reader.runner, cmdline, sizeof(cmdline),
+			       (pid_t)own_pid) &&
 	    cmdline[0])
 		seen->cmdline = strdup(cmdline);
 }
@@ -119,7 +120,7 @@ static void add_idle_targets(struct recording *rec, struct profile *profile)
 					       .asked_for = true };
 		p->comm = strtab_add(profile->strings, usage.comm);
 		p->title = p->comm;
-		if (!proc_cmdline_read(rec->sampler.runner, cmdline, sizeof(cmdline),
+		if (!proc_cmdline_read(rec->sampler.reader.runner, cmdline, sizeof(cmdline),
 				       options->capture.pids[i]))
 			p->cmdline = strtab_add(profile->strings, cmdline);
 	}

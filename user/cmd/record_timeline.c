@@ -57,7 +57,7 @@ struct record_timeline {
 static bool is_chosen(const struct record_timeline *timeline, uint32_t pid, const char *title)
 {
 	const struct capture_options *options = timeline->sampler->options;
-	const struct session *session = &timeline->sampler->session;
+	const struct session *session = &timeline->sampler->reader.session;
 	char comm[BPFPROF_COMM_LEN] = { 0 };
 	const struct worker_names names = { .title = title, .comm = comm };
 
@@ -73,7 +73,7 @@ static bool is_chosen(const struct record_timeline *timeline, uint32_t pid, cons
 static const struct container *container_of(const struct record_timeline *timeline,
 					    const struct task_call *call)
 {
-	struct process *process = processes_find(timeline->sampler->processes, call->pid);
+	struct process *process = processes_find(timeline->sampler->reader.processes, call->pid);
 
 	if (!process || process->start_ns != call->start_ns)
 		return NULL;
@@ -212,7 +212,7 @@ void record_timeline_title(struct record_timeline *timeline,
 
 	if (!timeline)
 		return;
-	session = &timeline->sampler->session;
+	session = &timeline->sampler->reader.session;
 	if (task_change_read(&change, &texts, session, event)) {
 		timeline->nr_bad++;
 		titles_judge(session, event, false);
@@ -241,9 +241,9 @@ void record_timeline_exit(struct record_timeline *timeline, const struct bpfprof
 {
 	if (!timeline)
 		return;
-	on_lost(timeline, task, titles_lost(&timeline->sampler->session, task));
+	on_lost(timeline, task, titles_lost(&timeline->sampler->reader.session, task));
 	task_calls_exit(timeline->calls, task->pid, task->start_ns, ts_ns);
-	titles_forget(&timeline->sampler->session, task->pid);
+	titles_forget(&timeline->sampler->reader.session, task->pid);
 }
 
 int record_timeline_finish(struct record_timeline *timeline, uint64_t end_ns)
@@ -251,8 +251,8 @@ int record_timeline_finish(struct record_timeline *timeline, uint64_t end_ns)
 	if (!timeline)
 		return 0;
 	timeline->end_ns = end_ns;
-	titles_each_lost(&timeline->sampler->session, on_lost, timeline);
-	session_counters(&timeline->sampler->session, timeline->counters);
+	titles_each_lost(&timeline->sampler->reader.session, on_lost, timeline);
+	session_counters(&timeline->sampler->reader.session, timeline->counters);
 	task_calls_close(timeline->calls, end_ns);
 	return task_trace_close(timeline->trace);
 }

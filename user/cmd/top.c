@@ -121,7 +121,7 @@ static void what_fill(struct top *top)
 		snprintf(top->what, sizeof(top->what), "%s",
 			 container_filter_is_set(&capture->containers) ? "everything"
 								       : "the whole machine");
-	else if (!proc_cmdline_read(top->sampler.runner, cmdline, sizeof(cmdline),
+	else if (!proc_cmdline_read(top->sampler.reader.runner, cmdline, sizeof(cmdline),
 				    capture->pids[0]) &&
 		 cmdline[0])
 		snprintf(top->what, sizeof(top->what), "pid %d, '%s'", capture->pids[0], cmdline);
@@ -497,9 +497,9 @@ static int run(struct top *top, int signal_fd)
 
 static void symbolizer_fill(struct top *top)
 {
-	top->symbolizer.images = top->sampler.images;
+	top->symbolizer.images = top->sampler.reader.images;
 	top->symbolizer.codes = top->sampler.codes;
-	top->symbolizer.runner = top->sampler.runner;
+	top->symbolizer.runner = top->sampler.reader.runner;
 	top->symbolizer.step = step;
 	top->symbolizer.arg = top;
 }

@@ -529,7 +529,7 @@ int daemon_run(struct daemon_options *options, struct config *config, int argc, 
 	http_close(daemon.http);
 	buf_fini(&daemon.metrics);
 	if (daemon.sampler.options) {
-		if (daemon.sampler.session.skel)
+		if (daemon.sampler.reader.session.skel)
 			process_filter_close(&daemon.filter, &daemon.sampler);
 		calls_close(&daemon);
 		sampler_close(&daemon.sampler);

@@ -122,7 +122,7 @@ static void ended_take(struct daemon_calls *calls, struct gpu_snapshot *picture)
 		ended = (struct counts){ .all = calls->ended, .nr = calls->nr_ended };
 		parts_since(calls, count, &ended);
 		calls->nr_ended = ended.nr;
-		gpu_maps_count_delete(&calls->watch.sampler->session, &count->key);
+		gpu_maps_count_delete(&calls->watch.sampler->reader.session, &count->key);
 		left--;
 	}
 	picture->nr_counts = left;
@@ -327,9 +327,9 @@ int calls_open(struct daemon *daemon)
 /* Chosen by what it is now. */
 static void process_choose(struct daemon *daemon, const struct call_table_process *process)
 {
-	struct session *session = &daemon->sampler.session;
+	struct session *session = &daemon->sampler.reader.session;
 	const struct process *place =
-		processes_find(daemon->sampler.processes, process->kernel_pid);
+		processes_find(daemon->sampler.reader.processes, process->kernel_pid);
 	uint32_t own_pid = session_own_pid(session, process->kernel_pid,
 					   place ? place->place.agent_pid : process->pid);
 	const struct tasks_choice choice = { .kernel_pid = process->kernel_pid,
@@ -400,7 +400,7 @@ void calls_choose(struct daemon *daemon)
 	if (!daemon->options->capture.session.gpu)
 		return;
 	ended_choose(&daemon->calls);
-	if (unwanted_forget(&daemon->calls, &daemon->sampler.session))
+	if (unwanted_forget(&daemon->calls, &daemon->sampler.reader.session))
 		log_warn("calls from before are in this interval: %s", strerror(ENOMEM));
 	daemon->calls.watch.chosen = process_choice_is_set(&daemon->choice);
 	call_table_undescribe(tally);

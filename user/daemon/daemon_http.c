@@ -211,14 +211,15 @@ static void own_metrics(struct buf *dst, struct daemon *daemon)
 	const struct sampler *sampler = &daemon->sampler;
 	struct rusage self, children;
 	struct self_usage usage;
-	uint64_t map_bytes = session_map_bytes(&sampler->session) +
-			     private_files_map_bytes(sampler->private_files);
+	uint64_t map_bytes = session_map_bytes(&sampler->reader.session) +
+			     private_files_map_bytes(sampler->reader.private_files);
 
 	head(dst, "bpfprof_build_info", "gauge", "Which version this is.");
 	buf_add_str(dst, "bpfprof_build_info{version=\"" BPFPROF_VERSION "\"} 1\n");
 	gauge(dst, "bpfprof_bpf_map_bytes", map_bytes, "Memory of the BPF maps.");
-	gauge(dst, "bpfprof_processes", processes_count(sampler->processes), "Processes known.");
-	gauge(dst, "bpfprof_program_files", images_nr_files(sampler->images),
+	gauge(dst, "bpfprof_processes", processes_count(sampler->reader.processes),
+	      "Processes known.");
+	gauge(dst, "bpfprof_program_files", images_nr_files(sampler->reader.images),
 	      "Program files known.");
 	gauge(dst, "bpfprof_code_objects", codes_counts(sampler->codes)->nr_kept,
 	      "Python code known.");

@@ -146,7 +146,7 @@ _Static_assert(sizeof(struct write_result) <= PIPE_BUF, "it is written and read 
 void daemon_child_begin(struct daemon *daemon, int keep)
 {
 	kernel_descriptors_close(keep);
-	deadline_runner_forked(daemon->sampler.runner);
+	deadline_runner_forked(daemon->sampler.reader.runner);
 }
 
 static void child_main(struct daemon *daemon, int fd)

@@ -41,7 +41,7 @@ static bool is_nowhere(struct remote_profile_job *job, struct remote_profile_hea
 	struct pids found;
 
 	if (!container_filter_is_set(filter) ||
-	    pod_processes_find(&found, job->daemon->sampler.containers, filter, NULL, 0) ||
+	    pod_processes_find(&found, job->daemon->sampler.reader.containers, filter, NULL, 0) ||
 	    found.nr)
 		return false;
 	container_filter_text(&text, filter);

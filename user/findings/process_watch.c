@@ -57,7 +57,7 @@ int process_watch_new(struct process_watch **ret, struct sampler *sampler, const
 	hash_table_init(&watch->processes, WATCH_MAX_PROCESSES, struct watched_process, key);
 	watch->sampler = sampler;
 	watch->host_root = host_root ? host_root : "";
-	watch->pids_are_ours = session_pids_are_the_nodes(&sampler->session);
+	watch->pids_are_ours = session_pids_are_the_nodes(&sampler->reader.session);
 	watch->own_pid = (uint32_t)getpid();
 	watch->begin_boot_ns = time_of_clock_ns(CLOCK_BOOTTIME);
 	cpus_count(&watch->logical, &watch->cores);
@@ -162,7 +162,7 @@ static void thread_root(struct process_watch *watch, struct watched_thread *thre
 		if (input->user[i] >> BPFPROF_FRAME_SHIFT != BPFPROF_FRAME_NATIVE)
 			break;
 		image = images_get(
-			watch->sampler->images,
+			watch->sampler->reader.images,
 			(uint32_t)((input->user[i] & BPFPROF_FRAME_MASK) >> BPFPROF_OFF_BITS));
 		if (!image || !image->path || !*image->path)
 			break;

@@ -84,7 +84,7 @@ void record_findings_forget(struct record_findings *findings, const struct bpfpr
 /* Is the worker one that is recorded? */
 static bool is_recorded(const struct record_findings *findings, const struct bpfprof_task_id *task)
 {
-	const struct session *session = &findings->sampler->session;
+	const struct session *session = &findings->sampler->reader.session;
 
 	if (findings->chosen)
 		return process_watch_has(findings->watch, task->pid, task->start_ns) ||
@@ -96,7 +96,7 @@ static void judge(const struct record_findings *findings, const struct bpfprof_t
 		  bool wanted)
 {
 	if (findings->judges)
-		titles_judge(&findings->sampler->session, event, wanted);
+		titles_judge(&findings->sampler->reader.session, event, wanted);
 }
 
 void record_findings_title(struct record_findings *findings,
@@ -107,7 +107,7 @@ void record_findings_title(struct record_findings *findings,
 
 	if (!findings)
 		return;
-	if (task_change_read(&change, &texts, &findings->sampler->session, event))
+	if (task_change_read(&change, &texts, &findings->sampler->reader.session, event))
 		judge(findings, event, false);
 	else if (!is_recorded(findings, &event->task))
 		judge(findings, event, !calls_is_idle(change.title)); /* do not wake us for it */
@@ -129,10 +129,10 @@ void record_findings_exit(struct record_findings *findings, const struct bpfprof
 	if (!findings)
 		return;
 	process_watch_exit(findings->watch, task);
-	on_lost(findings, task, titles_lost(&findings->sampler->session, task));
+	on_lost(findings, task, titles_lost(&findings->sampler->reader.session, task));
 	task_times_exit(findings->times, task->pid, task->start_ns, ts_ns);
 	if (findings->judges) /* nobody else asks */
-		titles_forget(&findings->sampler->session, task->pid);
+		titles_forget(&findings->sampler->reader.session, task->pid);
 }
 
 void record_findings_tick(struct record_findings *findings, uint64_t now_ns)
@@ -175,7 +175,7 @@ void record_findings_end(struct record_findings *findings, uint64_t now_ns)
 	if (!findings)
 		return;
 	process_watch_finish(findings->watch, now_ns);
-	titles_each_lost(&findings->sampler->session, on_lost, findings);
+	titles_each_lost(&findings->sampler->reader.session, on_lost, findings);
 	task_times_close(findings->times, now_ns);
 }
 

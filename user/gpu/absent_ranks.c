@@ -12,11 +12,10 @@
 #include "capture/dump_burst.h"
 #include "gpu/inflight.h"
 #include "gpu/job.h"
-#include "kernel/remote.h"
 #include "kernel/tasks.h"
 #include "profile/stats.h"
-#include "threads/frame_names.h"
-#include "threads/thread_read.h"
+#include "threads/stack_names.h"
+#include "threads/thread_reader.h"
 #include "threads/dump_view.h"
 #include "threads/thread_dump.h"
 
@@ -33,7 +32,6 @@
 
 struct absent_ranks {
 	struct strtab *strings;
-	struct remote_child *child; /* while they are read */
 	struct absent_rank processes[MAX_PROCESSES];
 	uint32_t own_pids[MAX_PROCESSES]; /* of these, as we see them */
 	size_t nr;
@@ -96,10 +94,11 @@ static int frames_take(struct absent_ranks *where, struct absent_rank_thread *to
 	return 0;
 }
 
-/* The threads of a process that are wanted, by their number outside of all pid namespaces. */
+/* The threads of a process that are wanted; the main one is the first. */
 struct wanted {
 	const struct call_table_process *process;
-	uint32_t own_tids[ABSENT_RANKS_THREADS]; /* as we see them; the main one is the first */
+	uint32_t tids[ABSENT_RANKS_THREADS]; /* outside of all pid namespaces */
+	uint32_t own_tids[ABSENT_RANKS_THREADS]; /* as we see them */
 	char names[ABSENT_RANKS_THREADS][BPFPROF_COMM_LEN];
 	size_t nr, nr_others;
 };
@@ -115,49 +114,31 @@ static int wanted_find(void *arg, const struct bpfprof_task_state *state)
 	if (!is_main && state->task.tid != wanted->process->nccl_tid)
 		return ++wanted->nr_others < TASKS_MAX ? 0 : -E2BIG;
 	memcpy(wanted->names[wanted->nr], state->comm, BPFPROF_COMM_LEN);
+	wanted->tids[wanted->nr] = state->task.tid;
 	wanted->own_tids[wanted->nr++] = state->reader_tid ? state->reader_tid : state->task.tid;
 	return wanted->nr == ABSENT_RANKS_THREADS || !wanted->process->nccl_tid ||
 	       wanted->process->nccl_tid == wanted->process->kernel_pid;
 }
 
 /* They, named, in an empty dump. False: they could not be read in time. */
-static bool threads_read(struct absent_ranks *where, struct gpu_job *job, struct dump *dump,
+static bool threads_read(struct thread_reader *reader, struct dump *dump,
 			 const struct wanted *wanted, uint64_t deadline_ns)
 {
-	struct sampler *sampler = &job->sampler;
 	const struct tasks_choice choice = { .kernel_pid = wanted->process->kernel_pid,
 					     .tids = wanted->own_tids,
 					     .nr = wanted->nr };
-	const struct dump_names_options names = { .runner = sampler->runner,
-						  .now_ns = time_monotonic_ns(),
-						  .deadline_ns = deadline_ns };
-	const struct dump_reader reader = { .session = &sampler->session,
-					    .walker = &sampler->walker,
-					    .child = where->child,
-					    .runner = sampler->runner,
-					    .native = true,
-					    .threads = &choice,
-					    .deadline_ns = deadline_ns,
-					    .max_frames = MAX_READ_FRAMES,
-					    .max_pages = MAX_READ_PAGES };
-	struct dump_read_counts counts = { 0 };
-	struct stats_reasons files = { 0 };
-	int hidden;
+	const struct thread_request request = { .owner = THREAD_OWNER_ABSENT,
+						.pid = wanted->own_tids[0],
+						.native = true,
+						.threads = &choice,
+						.deadline_ns = deadline_ns,
+						.max_frames = MAX_READ_FRAMES,
+						.max_pages = MAX_READ_PAGES };
+	const struct stack_names_options names = { .deadline_ns = deadline_ns };
+	struct thread_read_counts counts;
 
-	return !dump_read(&reader, dump, wanted->own_tids[0], &counts) &&
-	       dump->processes[0].nr_threads &&
-	       !dump_names(dump, sampler->images, &names, &files, &hidden) &&
-	       time_monotonic_ns() < deadline_ns;
-}
-
-static const struct thread_dump *thread_of(const struct process_dump *process, uint32_t tid)
-{
-	size_t i;
-
-	for (i = 0; i < process->nr_threads; i++)
-		if (process->threads[i].tid == tid)
-			return &process->threads[i];
-	return NULL;
+	return !thread_read(reader, &request, dump, &counts) && dump->processes[0].nr_threads &&
+	       !stack_names_find(dump, reader, &names);
 }
 
 /* 0 or -ENOMEM. */
@@ -175,7 +156,7 @@ static int process_take(struct absent_ranks *where, const struct dump *dump,
 				    .start_ns = wanted->process->start_ns };
 	where->own_pids[where->nr++] = wanted->own_tids[0];
 	for (i = 0; i < wanted->nr && !err; i++) {
-		read = thread_of(from, wanted->own_tids[i]);
+		read = process_dump_find(from, wanted->tids[i]);
 		if (!read)
 			continue;
 		thread = &to->threads[to->nr_threads++];
@@ -195,17 +176,18 @@ static int process_read(struct absent_ranks *where, struct gpu_job *job,
 			const struct call_table_process *process, uint64_t deadline_ns)
 {
 	uint32_t own_pid =
-		session_own_pid(&job->sampler.session, process->kernel_pid, process->pid);
+		session_own_pid(&job->sampler.reader.session, process->kernel_pid, process->pid);
 	struct wanted wanted = { .process = process };
 	struct dump dump = { 0 };
 	int err = -EAGAIN;
 
 	/* One that ends meanwhile may take the rest with it: the main thread comes first. */
 	if (!own_pid ||
-	    (tasks_each(&job->sampler.session, own_pid, wanted_find, &wanted) && !wanted.nr) ||
+	    (tasks_each(&job->sampler.reader.session, own_pid, wanted_find, &wanted) &&
+	     !wanted.nr) ||
 	    !wanted.nr || wanted.own_tids[0] != own_pid || dump_init(&dump))
 		return -EAGAIN;
-	if (threads_read(where, job, &dump, &wanted, deadline_ns))
+	if (threads_read(&job->sampler.reader, &dump, &wanted, deadline_ns))
 		err = process_take(where, &dump, &wanted);
 	dump_fini(&dump);
 	return err;
@@ -314,13 +296,11 @@ int absent_ranks_new(struct absent_ranks **ret, struct gpu_job *job,
 		if (deadline_ns > end_ns)
 			deadline_ns = end_ns;
 		err = -EAGAIN;
-		if (where->nr < MAX_PROCESSES && time_monotonic_ns() < deadline_ns &&
-		    (where->child || !remote_child_new(&where->child, &job->sampler.session)))
+		if (where->nr < MAX_PROCESSES && time_monotonic_ns() < deadline_ns)
 			err = process_read(where, job, &processes[i], deadline_ns);
 		where->unread += err != 0;
 	}
-	remote_child_free(where->child);
-	where->child = NULL;
+	thread_read_end(&job->sampler.reader, THREAD_OWNER_ABSENT);
 	if (err != -ENOMEM)
 		err = running_sample(where, job);
 	if (err == -ENOMEM) {

@@ -12,11 +12,10 @@
 #include "gpu/monitor.h"
 #include "kernel/probes/gpu_maps.h"
 #include "kernel/probes/gpu_waits_map.h"
-#include "kernel/remote.h"
 #include "kernel/tasks.h"
 #include "profile/aggregate.h"
 #include "profile/stats.h"
-#include "threads/thread_read.h"
+#include "threads/thread_reader.h"
 #include "threads/thread_dump.h"
 #include "gpu_calls.h"
 
@@ -53,7 +52,6 @@ struct unread {
 
 struct gap_sampler {
 	struct gpu_monitor *watch;
-	struct remote_child *child; /* NULL until a stack is to be read */
 	struct sleeper all[BPFPROF_GPU_MAX_WAITS];
 	uint64_t look_ns, refresh_ns; /* when that is due */
 	uint64_t second_ns; /* when this second is over, */
@@ -99,7 +97,7 @@ void gap_sampler_free(struct gap_sampler *sleepers)
 		return;
 	for (i = 0; i < BPFPROF_GPU_MAX_WAITS; i++)
 		sleeper_clear(sleepers, &sleepers->all[i]);
-	remote_child_free(sleepers->child);
+	thread_read_end(&sleepers->watch->sampler->reader, THREAD_OWNER_GAPS);
 	free(sleepers);
 }
 
@@ -135,32 +133,28 @@ static bool stack_read(struct gap_sampler *sleepers, struct sleeper *sleeper,
 	const struct tasks_choice choice = { .kernel_pid = state->task.pid,
 					     .tids = &state->reader_tid,
 					     .nr = 1 };
-	struct dump_reader reader = { .session = &sampler->session,
-				      .walker = &sampler->walker,
-				      .runner = sampler->runner,
-				      .native = true,
-				      .threads = &choice,
-				      .deadline_ns = begin_ns + READ_NS,
-				      .max_frames = MAX_FRAMES,
-				      .max_pages = MAX_PAGES };
+	const struct thread_request request = {
+		.owner = THREAD_OWNER_GAPS,
+		.pid = session_own_pid(&sampler->reader.session, state->task.pid, 0),
+		.native = true,
+		.threads = &choice,
+		.deadline_ns = begin_ns + READ_NS,
+		.max_frames = MAX_FRAMES,
+		.max_pages = MAX_PAGES,
+	};
 	const struct process_dump *process = NULL;
-	struct dump_read_counts counts;
+	struct thread_read_counts counts;
 	struct dump dump = { 0 };
 	bool wanted = false;
 
-	if (!sleepers->child && remote_child_new(&sleepers->child, &sampler->session))
-		return false;
-	reader.child = sleepers->child;
-	if (!dump_init(&dump) &&
-	    !dump_read(&reader, &dump, session_own_pid(&sampler->session, state->task.pid, 0),
-		       &counts))
+	if (!dump_init(&dump) && !thread_read(&sampler->reader, &request, &dump, &counts))
 		process = &dump.processes[0];
 	if (process && process->nr_threads && process->threads[0].consistent)
 		wanted = sampler_sleeper_input(sampler, state, &dump, process, sleeper->stack, ret);
 	dump_fini(&dump);
 	sleepers->reading_ns += time_monotonic_ns() - begin_ns;
 	/* Or what was read may be of where it slept next. */
-	return wanted && sleeper->stack->is_read && still_sleeps(&sampler->session, state);
+	return wanted && sleeper->stack->is_read && still_sleeps(&sampler->reader.session, state);
 }
 
 static bool is_the_same(const struct sleeper *sleeper, const struct bpfprof_task_state *state)
@@ -248,7 +242,7 @@ static void thread_scan(struct gap_sampler *sleepers, struct sleeper *sleeper,
 static void process_scan(struct gap_sampler *sleepers, struct sleeper *sleeper,
 			 const struct bpfprof_gpu_waits *waits, uint64_t now_ns)
 {
-	struct session *session = &sleepers->watch->sampler->session;
+	struct session *session = &sleepers->watch->sampler->reader.session;
 	const struct tasks_choice choice = { .kernel_pid = waits->pid,
 					     .tids = &waits->idle_tid,
 					     .nr = 1 };
@@ -262,7 +256,7 @@ static void process_scan(struct gap_sampler *sleepers, struct sleeper *sleeper,
 		sleeper->reported_ns = waits->idle_ns;
 	}
 	/* That is no time of the gap. Asked first: a copy that begins after this is not slept in until now. */
-	if (gpu_maps_thread_copies(&sleepers->watch->sampler->session, waits->idle_tid,
+	if (gpu_maps_thread_copies(&sleepers->watch->sampler->reader.session, waits->idle_tid,
 				   waits->start_ns))
 		return;
 	if (tasks_read(&tasks, session, waits->pid, &choice))
@@ -275,7 +269,7 @@ static void process_scan(struct gap_sampler *sleepers, struct sleeper *sleeper,
 /* Which processes there are is not asked for at each look: that takes longer than all the rest. */
 static void refresh(struct gap_sampler *sleepers, uint64_t now_ns)
 {
-	const struct session *session = &sleepers->watch->sampler->session;
+	const struct session *session = &sleepers->watch->sampler->reader.session;
 	struct bpfprof_gpu_waits waits;
 	uint32_t i;
 
@@ -289,15 +283,13 @@ static void refresh(struct gap_sampler *sleepers, uint64_t now_ns)
 		sleepers->all[i].in_use = true;
 		sleepers->any = true;
 	}
-	if (!sleepers->any) {
-		remote_child_free(sleepers->child);
-		sleepers->child = NULL;
-	}
+	if (!sleepers->any)
+		thread_read_end(&sleepers->watch->sampler->reader, THREAD_OWNER_GAPS);
 }
 
 int gap_sampler_run(struct gap_sampler *sleepers, uint64_t now_ns)
 {
-	const struct session *session = &sleepers->watch->sampler->session;
+	const struct session *session = &sleepers->watch->sampler->reader.session;
 	struct bpfprof_gpu_waits waits;
 	uint64_t every_ns, before_ns;
 	uint32_t i;

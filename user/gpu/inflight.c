@@ -14,7 +14,6 @@
 #include "gpu/polling_threads.h"
 #include "kernel/probes/gpu_maps.h"
 #include "kernel/probes/gpu_probes.h"
-#include "kernel/remote.h"
 #include "kernel/tasks.h"
 #include "options/gpu_options.h"
 #include "proc/images.h"
@@ -22,8 +21,8 @@
 #include "profile/aggregate.h"
 #include "profile/stats.h"
 #include "threads/thread_call.h"
-#include "threads/frame_names.h"
-#include "threads/thread_read.h"
+#include "threads/stack_names.h"
+#include "threads/thread_reader.h"
 #include "threads/dump_view.h"
 #include "threads/thread_dump.h"
 
@@ -66,7 +65,6 @@ struct silent {
 
 struct gpu_inflight {
 	struct gpu_job *job;
-	struct remote_child *child; /* while something is read */
 	struct polling_threads
 		*spins; /* threads that ran; NULL: none, or none of them is in a call */
 	uint64_t spins_ns; /* when they were begun to be sampled, or looked at last */
@@ -75,7 +73,7 @@ struct gpu_inflight {
 	struct strtab *strings; /* of stacks: only grows while they are found */
 	size_t stack_bytes;
 	uint64_t deadline_ns;
-	struct dump_read_counts counts; /* of what was read last */
+	struct thread_read_counts counts; /* of what was read last */
 	uint64_t read_ns; /* when the tasks of a process were */
 	struct gpu_inflight_call calls[MAX_CALLS];
 	struct call_state states[MAX_CALLS];
@@ -101,7 +99,7 @@ static bool maps_one_of(const struct gpu_inflight *before, const struct process 
 	size_t i, k;
 
 	for (i = 0; i < process->nr_mappings; i++) {
-		image = images_get(before->job->sampler.images,
+		image = images_get(before->job->sampler.reader.images,
 				   (uint32_t)process->mappings[i].image);
 		for (k = 0; image && image->path && k < nr; k++)
 			if (!libraries[k].problem && libraries[k].layers & layers &&
@@ -124,11 +122,11 @@ static size_t processes_choose(struct gpu_inflight *before, uint32_t pids[MAX_PR
 	size_t nr_libraries, nr = 0, at;
 
 	libraries = gpu_probes_libraries(before->job->watch.probes, &nr_libraries);
-	for (process = processes_first(sampler->processes); process;
+	for (process = processes_first(sampler->reader.processes); process;
 	     process = hash_table_next(process)) {
 		if (process->dead || !process->mappings_known ||
-		    (sampler->session.options.filter &&
-		     !session_is_target(&sampler->session, (pid_t)process->pid)) ||
+		    (sampler->reader.session.options.filter &&
+		     !session_is_target(&sampler->reader.session, (pid_t)process->pid)) ||
 		    !maps_one_of(before, process, libraries, nr_libraries, UINT32_MAX))
 			continue;
 		if (nr == MAX_PROCESSES) {
@@ -154,44 +152,20 @@ static size_t processes_choose(struct gpu_inflight *before, uint32_t pids[MAX_PR
 static const struct process_dump *process_read(struct gpu_inflight *before, struct dump *dump,
 					       uint32_t own_pid)
 {
-	struct sampler *sampler = &before->job->sampler;
-	const struct dump_names_options options = { .runner = sampler->runner,
-						    .now_ns = time_monotonic_ns(),
-						    .deadline_ns = before->deadline_ns + NAMES_NS };
-	struct dump_reader reader = { .session = &sampler->session,
-				      .walker = &sampler->walker,
-				      .runner = sampler->runner,
-				      .native = true,
-				      .deadline_ns = before->deadline_ns,
-				      .max_frames = MAX_READ_FRAMES,
-				      .max_pages = MAX_READ_PAGES };
-	struct stats_reasons files = { 0 };
-	struct process_dump *process;
-	size_t i, nr_near = 0;
-	int hidden;
+	struct thread_reader *reader = &before->job->sampler.reader;
+	const struct thread_request request = { .owner = THREAD_OWNER_INFLIGHT,
+						.pid = own_pid,
+						.native = true,
+						.deadline_ns = before->deadline_ns,
+						.max_frames = MAX_READ_FRAMES,
+						.max_pages = MAX_READ_PAGES };
+	const struct stack_names_options names = { .deadline_ns = before->deadline_ns + NAMES_NS };
 
-	before->counts = (struct dump_read_counts){ 0 };
-	if (dump_init(dump) || time_monotonic_ns() >= before->deadline_ns)
+	before->counts = (struct thread_read_counts){ 0 };
+	if (dump_init(dump) || thread_read(reader, &request, dump, &before->counts) ||
+	    thread_calls_name(dump, reader, &names))
 		return NULL;
-	if (!before->child && remote_child_new(&before->child, &sampler->session))
-		return NULL;
-	reader.child = before->child;
-	if (dump_read(&reader, dump, own_pid, &before->counts))
-		return NULL;
-	process = &dump->processes[0];
-	for (i = 0; i < process->nr_threads; i++) {
-		if (dump_gpu_is_near(&process->threads[i], sampler->images))
-			nr_near++;
-		else /* what is of no interest needs no names */
-			process->threads[i].nr_frames = 0;
-	}
-	if (nr_near && dump_names(dump, sampler->images, &options, &files, &hidden))
-		return NULL;
-	/* Then some have no names: which calls are they? */
-	if (nr_near && time_monotonic_ns() >= options.deadline_ns)
-		return NULL;
-	dump_gpu(dump);
-	return process;
+	return &dump->processes[0];
 }
 
 /* What stands for frame i of a call's stack: room. */
@@ -309,16 +283,6 @@ static void calls_add(struct gpu_inflight *before, const struct dump *dump,
 	}
 }
 
-static const struct thread_dump *thread_find(const struct process_dump *process, uint32_t tid)
-{
-	size_t i;
-
-	for (i = 0; i < process->nr_threads; i++)
-		if (process->threads[i].kernel_tid == tid)
-			return &process->threads[i];
-	return NULL;
-}
-
 static bool has_nccl(const struct gpu_inflight *before, const struct process *process)
 {
 	const struct gpu_probes_library *libraries;
@@ -331,7 +295,7 @@ static bool has_nccl(const struct gpu_inflight *before, const struct process *pr
 static void process_begin(struct gpu_inflight *before, uint32_t pid)
 {
 	struct sampler *sampler = &before->job->sampler;
-	const struct process *process = processes_find(sampler->processes, pid);
+	const struct process *process = processes_find(sampler->reader.processes, pid);
 	size_t nr_before = before->nr_calls;
 	const struct process_dump *read;
 	struct dump dump = { 0 };
@@ -340,15 +304,14 @@ static void process_begin(struct gpu_inflight *before, uint32_t pid)
 	struct tasks tasks;
 	uint32_t own_pid;
 	bool nccl;
-	int err;
 
 	nccl = process && has_nccl(before, process);
-	own_pid = process ? session_own_pid(&sampler->session, pid, process->place.agent_pid) : 0;
+	own_pid = process ? session_own_pid(&sampler->reader.session, pid, process->place.agent_pid)
+			  : 0;
 	if (!own_pid)
 		return;
 	before->read_ns = time_monotonic_ns();
-	err = tasks_read(&tasks, &sampler->session, own_pid, NULL);
-	if (err && err != -E2BIG)
+	if (tasks_read(&tasks, &sampler->reader.session, own_pid, NULL))
 		return;
 	if (tasks.nr && sampler_thread_input(sampler, &tasks.states[0], &sample, &input)) {
 		read = process_read(before, &dump, own_pid);
@@ -369,12 +332,6 @@ static void process_begin(struct gpu_inflight *before, uint32_t pid)
 		dump_fini(&dump);
 	}
 	tasks_fini(&tasks);
-}
-
-static void reading_end(struct gpu_inflight *before)
-{
-	remote_child_free(before->child);
-	before->child = NULL;
 }
 
 static void spins_end(struct gpu_inflight *before)
@@ -404,9 +361,8 @@ static void process_describe(struct gpu_inflight *before, uint32_t own_pid)
 	struct aggregate_input input;
 	struct bpfprof_sample sample;
 	struct tasks tasks;
-	int err = tasks_read(&tasks, &sampler->session, own_pid, NULL);
 
-	if (err && err != -E2BIG)
+	if (tasks_read(&tasks, &sampler->reader.session, own_pid, NULL))
 		return;
 	if (tasks.nr && sampler_thread_input(sampler, &tasks.states[0], &sample, &input))
 		call_table_describe(before->job->watch.table, &input);
@@ -438,7 +394,7 @@ static void spin_read(struct gpu_inflight *before, const struct polling_thread *
 		      const struct process_dump *read)
 {
 	const struct bpfprof_task_state *task = tasks_find(tasks, spin->task.tid, 0);
-	const struct thread_dump *thread = read ? thread_find(read, spin->task.tid) : NULL;
+	const struct thread_dump *thread = read ? process_dump_find(read, spin->task.tid) : NULL;
 
 	if (!task) /* it has ended */
 		return;
@@ -456,11 +412,9 @@ static void spins_read(struct gpu_inflight *before, size_t i)
 	const struct polling_thread *spin;
 	struct dump dump = { 0 };
 	struct tasks tasks;
-	int err;
 
 	before->read_ns = time_monotonic_ns();
-	err = tasks_read(&tasks, &before->job->sampler.session, own_pid, NULL);
-	if (err && err != -E2BIG)
+	if (tasks_read(&tasks, &before->job->sampler.reader.session, own_pid, NULL))
 		return;
 	read = process_read(before, &dump, own_pid);
 	before->unread += read ? before->counts.nr_late : 0;
@@ -521,7 +475,7 @@ static void spins_judge(struct gpu_inflight *before, bool at_end)
 		if (before->nr_calls > nr_before)
 			process_describe(before, polling_threads_get(before->spins, i)->own_pid);
 	}
-	reading_end(before);
+	thread_read_end(&before->job->sampler.reader, THREAD_OWNER_INFLIGHT);
 	log_debug("threads on a CPU: %zu of %zu are in calls that began before", nr_calls,
 		  polling_threads_nr(before->spins));
 	if (!nr_calls)
@@ -537,7 +491,7 @@ static bool called_since(const struct gpu_inflight *before, size_t at)
 	const struct gpu_inflight_call *call = &before->calls[at];
 
 	return strncmp(call->function, "nccl", strlen("nccl")) != 0 &&
-	       gpu_maps_thread_has_called(&before->job->sampler.session,
+	       gpu_maps_thread_has_called(&before->job->sampler.reader.session,
 					  before->states[at].kernel_tid, call->pid, call->start_ns);
 }
 
@@ -546,7 +500,7 @@ static bool spin_is_over(const struct gpu_inflight *before, size_t at)
 {
 	return !polling_threads_holds(before->spins, before->states[at].spin - 1) ||
 	       called_since(before, at) ||
-	       gpu_maps_thread_has_ended(&before->job->sampler.session, before->calls[at].pid,
+	       gpu_maps_thread_has_ended(&before->job->sampler.reader.session, before->calls[at].pid,
 					 before->states[at].kernel_tid);
 }
 
@@ -601,7 +555,7 @@ void gpu_inflight_begin(struct gpu_inflight *before)
 		process_begin(before, pids[i]);
 		sampler_run(&before->job->sampler);
 	}
-	reading_end(before);
+	thread_read_end(&before->job->sampler.reader, THREAD_OWNER_INFLIGHT);
 	spins_begin(before);
 	log_debug("calls that began before: %zu in %zu processes, read in %.1f ms",
 		  before->nr_calls, nr, (double)(time_monotonic_ns() - begin_ns) / 1e6);
@@ -667,7 +621,7 @@ static void doubts_resolve(struct gpu_inflight *before, uint32_t own_pid, bool a
 
 		if (state->own_pid != own_pid || !state->doubts)
 			continue;
-		thread = process ? thread_find(process, state->kernel_tid) : NULL;
+		thread = process ? process_dump_find(process, state->kernel_tid) : NULL;
 		unread = !process || (thread && (thread->running || !thread->consistent));
 		/* No time to read it; or it polls, and had no CPU to be sampled on. */
 		if (unread && !at_end && (late || state->spin) && state->doubts < MAX_DOUBTS)
@@ -704,19 +658,19 @@ static void process_scan(struct gpu_inflight *before, uint32_t own_pid,
 			 const struct gpu_snapshot *picture, bool at_end)
 {
 	const struct bpfprof_task_state *task;
-	struct tasks tasks = { 0 };
+	struct tasks tasks;
 	enum spin_says spin;
 	bool doubts = false;
 	size_t i;
-	int err;
 
-	err = tasks_read(&tasks, &before->job->sampler.session, own_pid, NULL);
+	/* Without a list none of its threads is found: the process has ended. */
+	tasks_read(&tasks, &before->job->sampler.reader.session, own_pid, NULL);
 	for (i = before->nr_calls; i; i--) {
 		struct call_state *state = &before->states[i - 1];
 
 		if (state->own_pid != own_pid)
 			continue;
-		task = err && err != -E2BIG ? NULL : tasks_find(&tasks, state->kernel_tid, 0);
+		task = tasks_find(&tasks, state->kernel_tid, 0);
 		if (!task || task->exit_state ||
 		    task->task.start_ns != before->calls[i - 1].start_ns ||
 		    began_since(before, i - 1, picture) || called_since(before, i - 1)) {
@@ -760,7 +714,7 @@ void gpu_inflight_poll(struct gpu_inflight *before, const struct gpu_snapshot *p
 	}
 	for (k = 0; k < nr; k++)
 		process_scan(before, pids[k], picture, at_end);
-	reading_end(before);
+	thread_read_end(&before->job->sampler.reader, THREAD_OWNER_INFLIGHT);
 	for (i = 0; i < before->nr_calls && !before->states[i].spin; i++)
 		;
 	if ((at_end || i == before->nr_calls) && before->spins_judged)

@@ -73,7 +73,7 @@ static const char *library_of(struct gpu_job *job, uint64_t frame)
 
 	if (frame >> BPFPROF_FRAME_SHIFT != BPFPROF_FRAME_NATIVE)
 		return "";
-	image = images_get(job->sampler.images,
+	image = images_get(job->sampler.reader.images,
 			   (uint32_t)((frame & BPFPROF_FRAME_MASK) >> BPFPROF_OFF_BITS));
 	if (!image)
 		return "";
@@ -86,7 +86,7 @@ static char *entry_of(struct gpu_job *job, uint64_t frame)
 {
 	struct symbolize_options options = { .kallsyms = "/proc/kallsyms",
 					     .codes = job->sampler.codes,
-					     .runner = job->sampler.runner,
+					     .runner = job->sampler.reader.runner,
 					     .now_ns = time_monotonic_ns() };
 	struct profile profile = { 0 };
 	struct stats_reasons files = { 0 };
@@ -97,7 +97,7 @@ static char *entry_of(struct gpu_job *job, uint64_t frame)
 
 	aggregate_view_get(job->watch.aggregate, &view);
 	if (symbolize_frames(&profile, &frame, 1, view.processes, view.nr_processes,
-			     job->sampler.images, &options, &files, &hidden))
+			     job->sampler.reader.images, &options, &files, &hidden))
 		return NULL;
 	name = profile.locations[0].has_symbol
 		       ? strtab_get(profile.strings, profile.locations[0].name)

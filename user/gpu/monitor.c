@@ -74,7 +74,7 @@ static void last_calls_add(struct gpu_monitor *watch, uint32_t tid,
 		open = &thread->open[i];
 		if (!gpu_snapshot_is_waiting(open) || ended_ns <= open->begin_ns)
 			continue;
-		gpu_maps_count_add(&watch->sampler->session, &open->key, ended_ns - open->begin_ns);
+		gpu_maps_count_add(&watch->sampler->reader.session, &open->key, ended_ns - open->begin_ns);
 		call_table_waited(watch->table, open, tid, ended_ns);
 	}
 }
@@ -84,13 +84,13 @@ static void threads_forget(struct gpu_monitor *watch, const struct bpfprof_task_
 {
 	struct gpu_map_walk walk;
 
-	gpu_map_begin(&walk, &watch->sampler->session, GPU_MAP_THREADS);
+	gpu_map_begin(&walk, &watch->sampler->reader.session, GPU_MAP_THREADS);
 	while (gpu_map_next(&walk)) {
 		if (walk.value.thread.pid != task->pid ||
 		    walk.value.thread.start_ns != task->start_ns)
 			continue;
 		last_calls_add(watch, walk.key.tid, &walk.value.thread, ended_ns);
-		gpu_maps_thread_delete(&watch->sampler->session, walk.key.tid);
+		gpu_maps_thread_delete(&watch->sampler->reader.session, walk.key.tid);
 	}
 }
 
@@ -107,7 +107,7 @@ static void on_exit_event(struct gpu_monitor *watch, const struct bpfprof_task_i
 		watch->ended(watch->arg, task);
 	if (known) {
 		threads_forget(watch, task, ended_ns);
-		gpu_waits_map_forget(&watch->sampler->session, task->pid, task->start_ns,
+		gpu_waits_map_forget(&watch->sampler->reader.session, task->pid, task->start_ns,
 				     gpu_monitor_device_idle, watch);
 	}
 	if (watch->waits)
@@ -172,9 +172,9 @@ int gpu_monitor_open(struct gpu_monitor *watch, struct sampler *sampler, bool th
 	if (!err)
 		err = kernel_names_new(&watch->names);
 	if (!err)
-		err = gpu_probes_new(&watch->probes, &sampler->session, sampler->images,
-				     sampler->runner);
-	if (!err && session_pids_are_the_nodes(&sampler->session))
+		err = gpu_probes_new(&watch->probes, &sampler->reader.session, sampler->reader.images,
+				     sampler->reader.runner);
+	if (!err && session_pids_are_the_nodes(&sampler->reader.session))
 		call_table_pids_are_own(watch->table);
 	if (!err) {
 		sampler_observe(sampler, on_event, watch);
@@ -208,7 +208,7 @@ bool gpu_monitor_run(struct gpu_monitor *watch, uint64_t now_ns)
 	if (now_ns < watch->tick_ns)
 		return more;
 	watch->tick_ns = now_ns + TICK_NS;
-	gpu_maps_sweep(&watch->sampler->session, now_ns - IDLE_NS);
+	gpu_maps_sweep(&watch->sampler->reader.session, now_ns - IDLE_NS);
 	return more;
 }
 
@@ -490,14 +490,14 @@ void gpu_monitor_find_gone(struct gpu_monitor *watch, const struct gpu_snapshot 
 		task.pid = key->pid;
 		task.start_ns = key->start_ns;
 		if (!has_ended(watch, key->pid, key->start_ns) &&
-		    gpu_maps_process_has_ended(&watch->sampler->session, key->pid))
+		    gpu_maps_process_has_ended(&watch->sampler->reader.session, key->pid))
 			on_exit_event(watch, &task, NULL);
 	}
 }
 
 void gpu_monitor_forget_ended(struct gpu_monitor *watch, struct gpu_snapshot *snapshot)
 {
-	const struct session *session = &watch->sampler->session;
+	const struct session *session = &watch->sampler->reader.session;
 	const struct call_table_process *processes;
 	size_t nr, i, left = 0;
 

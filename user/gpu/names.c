@@ -29,9 +29,10 @@ static int stack_name(struct gpu_monitor *watch, const uint64_t *frames, size_t 
 		frame = frames[i];
 		if (frame >> BPFPROF_FRAME_SHIFT != BPFPROF_FRAME_NATIVE)
 			return -ENOENT;
-		image = images_get(watch->sampler->images,
+		image = images_get(watch->sampler->reader.images,
 				   (uint32_t)((frame & BPFPROF_FRAME_MASK) >> BPFPROF_OFF_BITS));
-		if (!image || images_open(watch->sampler->images, image, time_monotonic_ns()) ||
+		if (!image ||
+		    images_open(watch->sampler->reader.images, image, time_monotonic_ns()) ||
 		    elf_image_off_to_rva(image->elf, frame & BPFPROF_OFF_MASK, &rva))
 			return -EIO;
 		/* Callers' addresses are those of their calls' last bytes. */

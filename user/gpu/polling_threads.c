@@ -13,7 +13,7 @@
 #include "profile/aggregate.h"
 #include "profile/stats.h"
 #include "threads/thread_call.h"
-#include "threads/frame_names.h"
+#include "threads/stack_names.h"
 #include "threads/thread_sample.h"
 #include "threads/thread_dump.h"
 
@@ -74,10 +74,10 @@ static void on_sample(struct polling_threads *spins, const struct aggregate_inpu
 			break;
 	spin = &spins->spins[i];
 	if (i == spins->dump.nr_processes || (spin->public.judged && !spin->public.in_call) ||
-	    !dump_sample_is_whole(input))
+	    !thread_sample_is_whole(input))
 		return;
 	if (!spin->public.nr_samples) {
-		if (dump_sample_take(thread_of(spins, i), input, spins->dump.strings))
+		if (thread_sample_take(thread_of(spins, i), input, spins->dump.strings))
 			return;
 		thread_of(spins, i)->sampled = true;
 		spin->public.first_ns = input->sample->rec.ts_ns;
@@ -163,7 +163,7 @@ void polling_threads_stop(struct polling_threads *spins)
 
 uint64_t polling_threads_map_bytes(const struct polling_threads *spins)
 {
-	return spins->started ? session_map_bytes(&spins->sampler.session) : 0;
+	return spins->started ? session_map_bytes(&spins->sampler.reader.session) : 0;
 }
 
 bool polling_threads_suffice(const struct polling_threads *spins)
@@ -207,30 +207,19 @@ static void names_drop(struct polling_threads *spins)
 
 int polling_threads_judge(struct polling_threads *spins, uint64_t deadline_ns)
 {
-	const struct dump_names_options options = { .sampled = true,
-						    .codes = spins->sampler.codes,
-						    .runner = spins->sampler.runner,
-						    .now_ns = time_monotonic_ns(),
-						    .deadline_ns = deadline_ns };
-	struct stats_reasons files = { 0 };
-	int hidden, err;
+	const struct stack_names_options options = { .sampled = true,
+						     .codes = spins->sampler.codes,
+						     .deadline_ns = deadline_ns };
 	size_t i;
+	int err = thread_calls_name(&spins->dump, &spins->sampler.reader, &options);
 
-	for (i = 0; i < spins->dump.nr_processes; i++) {
-		if (dump_gpu_is_near(thread_of(spins, i), spins->sampler.images))
-			continue;
-		thread_of(spins, i)->nr_frames = 0; /* needs no names */
-		spins->spins[i].nr_common = 0;
-	}
-	err = dump_names(&spins->dump, spins->sampler.images, &options, &files, &hidden);
-	if (!err &&
-	    time_monotonic_ns() >= deadline_ns) /* then some have none: which calls are they? */
-		err = -ETIME;
+	for (i = 0; i < spins->dump.nr_processes; i++)
+		if (!thread_of(spins, i)->nr_frames)
+			spins->spins[i].nr_common = 0;
 	if (err == -ETIME)
 		names_drop(spins);
 	if (err)
 		return err;
-	dump_gpu(&spins->dump);
 	for (i = 0; i < spins->dump.nr_processes; i++)
 		spin_judge(spins, i);
 	return 0;

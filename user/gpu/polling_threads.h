@@ -52,7 +52,7 @@ int polling_threads_judge(struct polling_threads *spins, uint64_t deadline_ns);
 
 size_t polling_threads_nr(const struct polling_threads *spins);
 const struct polling_thread *polling_threads_get(const struct polling_threads *spins, size_t i);
-/* Of one in a call: its stack, named as by dump_gpu(). */
+/* Of one in a call: its stack, named as by thread_calls_name(). */
 const struct thread_dump *polling_threads_thread(const struct polling_threads *spins, size_t i,
 						 const struct dump **ret_dump);
 /* Is it still there, by all samples that have come? */

@@ -283,7 +283,7 @@ static int report_fill(struct gpu_build *b)
 	gpu_lost(b->job, b->snapshot, &b->lost);
 	b->report.stacks_taken = call_table_nr_stacks(b->job->watch.table);
 	b->report.stacks_skipped = b->snapshot->counters[GPU_COUNT_NO_TOKEN];
-	b->report.stacks_hz = session_call_stacks_hz(&b->job->sampler.session);
+	b->report.stacks_hz = session_call_stacks_hz(&b->job->sampler.reader.session);
 	b->report.lost = b->lost.reasons;
 	b->report.nr_lost = b->lost.nr;
 	return err;

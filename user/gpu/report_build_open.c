@@ -45,7 +45,7 @@ static int stack_names(struct gpu_build *b, uint32_t stack, const char *function
 {
 	struct symbolize_options options = { .kallsyms = "/proc/kallsyms",
 					     .codes = b->job->sampler.codes,
-					     .runner = b->job->sampler.runner,
+					     .runner = b->job->sampler.reader.runner,
 					     .now_ns = time_monotonic_ns() };
 	__cleanup(buf_fini) struct buf name = { .max = MAX_FRAME_BYTES };
 	__cleanup(free_mem) uint64_t *sorted = NULL;
@@ -69,7 +69,7 @@ static int stack_names(struct gpu_build *b, uint32_t stack, const char *function
 	memcpy(sorted, frames + 1, (all - 1) * sizeof(*sorted));
 	nr = frames_unique(sorted, all - 1);
 	err = symbolize_frames(&profile, sorted, nr, view.processes, view.nr_processes,
-			       b->job->sampler.images, &options, &files, &hidden);
+			       b->job->sampler.reader.images, &options, &files, &hidden);
 	if (err)
 		return err;
 	*ret = b->frames + b->nr_frames;

@@ -231,7 +231,7 @@ void gpu_monitor_device_idle(void *arg, const struct bpfprof_gpu_waits *process)
 /* Reads the threads first: a call that is open then is among the counts. */
 static void maps_read(struct gpu_snapshot *snapshot, const struct gpu_monitor *watch)
 {
-	const struct session *session = &watch->sampler->session;
+	const struct session *session = &watch->sampler->reader.session;
 	struct gpu_map_walk walk;
 
 	gpu_map_begin(&walk, session, GPU_MAP_THREADS);
@@ -274,7 +274,7 @@ static int take(struct gpu_snapshot *snapshot, const struct gpu_monitor *watch)
 		if (!i || compare_key_process(key, &snapshot->counts[i - 1].key))
 			call_table_process(watch->table, key->pid, key->start_ns);
 	}
-	gpu_waits_map_each(&watch->sampler->session, gpu_monitor_device_idle, (void *)watch);
+	gpu_waits_map_each(&watch->sampler->reader.session, gpu_monitor_device_idle, (void *)watch);
 	sort(snapshot->open, snapshot->nr_open, sizeof(*snapshot->open), compare_open);
 	sort(snapshot->waiting, snapshot->nr_waiting, sizeof(*snapshot->waiting), compare_open);
 	sort(snapshot->comms, snapshot->nr_comms, sizeof(*snapshot->comms), compare_comms);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel/anon_code.h"
 
-#include <bpf/bpf.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -65,7 +64,7 @@ int anon_code_new(struct anon_code **ret, struct session *session, struct deadli
 
 static void block_remove(struct anon_code *code, struct blocks *in, struct block *block)
 {
-	bpf_map_delete_elem(bpf_map__fd(code->session->skel->maps.code_blocks), &block->key);
+	session_map_delete(code->session->skel->maps.code_blocks, &block->key);
 	hash_table_remove(&in->all, block);
 }
 
@@ -136,8 +135,7 @@ static void block_add(struct anon_code *code, struct blocks *in, uint32_t asid, 
 		return;
 	block->row = row;
 	block->learned_ns = now_ns;
-	bpf_map_update_elem(bpf_map__fd(code->session->skel->maps.code_blocks), &block->key, &row,
-			    BPF_ANY);
+	session_map_set(code->session->skel->maps.code_blocks, &block->key, &row);
 }
 
 /* Code in the memory of a process. */

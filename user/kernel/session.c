@@ -162,31 +162,52 @@ static void config_set(struct session *session)
 		interrupt_text_find_wakes(cfg, "/proc/kallsyms");
 }
 
-static void *array_map(struct bpf_map *map)
+/* The map's memory; of a map that is not created, memory of its size that the kernel knows nothing of. */
+static void *array_map(const struct bpf_map *map)
 {
 	size_t bytes = (size_t)bpf_map__max_entries(map) * bpf_map__value_size(map);
-	void *mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(map), 0);
+	void *mem = bpf_map__autocreate(map) ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+						    bpf_map__fd(map), 0)
+					     : mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+						    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	return mem == MAP_FAILED ? NULL : mem;
 }
 
-/* Of the programs only the iterators, of the maps those that user space writes all the same. */
-static int iterators_only(struct session *session)
+int session_map_set(const struct bpf_map *map, const void *key, const void *value)
+{
+	return bpf_map__autocreate(map) ? bpf_map_update_elem(bpf_map__fd(map), key, value, BPF_ANY)
+					: 0;
+}
+
+void session_map_delete(const struct bpf_map *map, const void *key)
+{
+	if (bpf_map__autocreate(map))
+		bpf_map_delete_elem(bpf_map__fd(map), key);
+}
+
+/* The four programs that read tasks and their memory, and the maps that these use. */
+static void iterators_only(struct session *session)
 {
 	struct bpfprof_bpf *skel = session->skel;
-	struct bpf_program *prog;
+	struct bpf_program *const programs[] = { skel->progs.task_vmas, skel->progs.task_memory,
+						 skel->progs.task_states, skel->progs.task_pages };
+	struct bpf_map *const maps[] = {
+		skel->maps.vma_scratches,   skel->maps.vma_all_parts, skel->maps.memory_requests,
+		skel->maps.memory_slot,	    skel->maps.task_reads,    skel->maps.task_read_slot,
+		skel->maps.state_scratches,
+	};
+	struct bpf_program *program;
+	struct bpf_map *map;
+	size_t i;
 
-	bpf_object__for_each_program(prog, skel->obj)
-	{
-		if (bpf_program__type(prog) != BPF_PROG_TYPE_TRACING ||
-		    bpf_program__get_expected_attach_type(prog) != BPF_TRACE_ITER)
-			bpf_program__set_autoload(prog, false);
-	}
-	bpf_program__set_autoload(skel->progs.task_environ, false);
-	bpf_map__set_autocreate(skel->maps.ring, false);
-	bpf_map__set_autocreate(skel->maps.scratches, false);
-	bpf_map__set_autocreate(skel->maps.counters, false);
-	return bpf_map__set_max_entries(skel->maps.codes, 1);
+	bpf_object__for_each_program(program, skel->obj) bpf_program__set_autoload(program, false);
+	for (i = 0; i < sizeof(programs) / sizeof(programs[0]); i++)
+		bpf_program__set_autoload(programs[i], true);
+	bpf_object__for_each_map(map, skel->obj)
+		bpf_map__set_autocreate(map, bpf_map__is_internal(map));
+	for (i = 0; i < sizeof(maps) / sizeof(maps[0]); i++)
+		bpf_map__set_autocreate(maps[i], true);
 }
 
 /* Hooked calls: their programs and maps, or none. */
@@ -274,20 +295,19 @@ static void waits_choose(struct session *session)
 	bpf_map__set_autocreate(skel->maps.waker_tokens, load && session->options.wakers);
 }
 
-/* What only reads threads that sleep costs sampling neither time nor memory. */
-static int iterators_spare(struct session *session)
+/* Without a reader of threads that sleep, what it needs takes neither time nor memory. */
+static void iterators_spare(struct session *session)
 {
 	struct bpfprof_bpf *skel = session->skel;
 
 	/* With waits, threads that sleep all the time are read at the end. */
 	if (session->options.waits != SESSION_NO_WAITS || session->options.threads)
-		return 0;
+		return;
 	bpf_program__set_autoload(skel->progs.task_states, false);
 	bpf_program__set_autoload(skel->progs.task_pages, false);
 	bpf_map__set_autocreate(skel->maps.state_scratches, false);
 	bpf_map__set_autocreate(skel->maps.task_reads, false);
 	bpf_map__set_autocreate(skel->maps.task_read_slot, false);
-	return 0;
 }
 
 int session_open(struct session *session, const struct session_options *options)
@@ -310,9 +330,11 @@ int session_open(struct session *session, const struct session_options *options)
 	bpf_map__set_autocreate(session->skel->maps.title_scratch, options->titles);
 	gpu_choose(session);
 	waits_choose(session);
+	if (options->iterators)
+		iterators_only(session);
+	else
+		iterators_spare(session);
 	err = maps_size(session);
-	if (!err)
-		err = options->iterators ? iterators_only(session) : iterators_spare(session);
 	if (!err) {
 		config_set(session);
 		err = bpfprof_bpf__load(session->skel);

@@ -17,6 +17,7 @@
 
 #include "bpfprof.h"
 
+struct bpf_map;
 struct bpf_object;
 struct bpf_program;
 struct bpfprof_bpf;
@@ -60,12 +61,9 @@ struct session {
 	struct session_options options;
 	uint32_t nr_cpus; /* possible */
 	uint32_t nr_rows, nr_mappings;
-	uint64_t *rows; /* the row arena, memory-mapped */
-	struct bpfprof_mapping *mappings;
-	/*
-	 * Calls (base/deadline.h) that hang in slots of memory_requests, or hung there once; 0 =
-	 * none.
-	 */
+	uint64_t *rows; /* the row arena, memory-mapped; plain memory if the map does not exist */
+	struct bpfprof_mapping *mappings; /* the same */
+	/* The calls (base/deadline.h) that hang in slots of memory_requests, or hung there once; 0 = none. */
 	uint64_t hung_reads[BPFPROF_MEMORY_SLOTS]; /* memory.c */
 	uint64_t hung_environs[BPFPROF_ENVIRON_SLOTS]; /* the slots behind those: environ.c */
 };
@@ -96,7 +94,14 @@ void session_targets_clear(struct session *session, uint32_t groups);
 bool session_pids_are_the_nodes(const struct session *session);
 uint32_t session_own_pid(const struct session *session, uint32_t pid, uint32_t agent_pid);
 
-/* Stacks of hooked calls that each thread may send per second. */
+/*
+ * Writes or deletes an element of a map that sampling programs read. Without effect in a session of
+ * iterators only, which has no such map. 0 or -errno.
+ */
+int session_map_set(const struct bpf_map *map, const void *key, const void *value);
+void session_map_delete(const struct bpf_map *map, const void *key);
+
+/* Stacks of hooked calls that each thread may send in a second. */
 uint32_t session_call_stacks_hz(const struct session *session);
 
 /* Are the interrupt entries known, which `wakers` needs? */

@@ -92,7 +92,6 @@ static void mapping_store(struct bpfprof_mapping *dst, const struct process_mapp
 
 int tables_publish(struct tables *tables, struct process *process, uint64_t now_ns)
 {
-	int fd = bpf_map__fd(tables->session->skel->maps.procs);
 	uint32_t old = process->tables->slice, nr = (uint32_t)process->nr_mappings, i;
 	bool had_one = process->tables->published;
 	struct bpfprof_mapping *slice;
@@ -125,7 +124,7 @@ int tables_publish(struct tables *tables, struct process *process, uint64_t now_
 	for (i = 0; i < nr; i++)
 		mapping_store(&slice[i + 1], &process->mappings[i]);
 	__atomic_store_n(&slice[0].image, value.asid, __ATOMIC_SEQ_CST);
-	err = bpf_map_update_elem(fd, &process->pid, &value, BPF_ANY);
+	err = session_map_set(tables->session->skel->maps.procs, &process->pid, &value);
 	if (err) {
 		slice_clear(tables, (uint32_t)first, now_ns);
 		tables_retire(tables, process, now_ns);
@@ -154,11 +153,10 @@ void tables_set_ray(struct tables *tables, const struct process *process)
 
 void tables_retire(struct tables *tables, struct process *process, uint64_t now_ns)
 {
-	int fd = bpf_map__fd(tables->session->skel->maps.procs);
 
 	if (!process->tables->published)
 		return;
-	bpf_map_delete_elem(fd, &process->pid);
+	session_map_delete(tables->session->skel->maps.procs, &process->pid);
 	slice_clear(tables, process->tables->slice, now_ns);
 	process->tables->published = false;
 	process->tables->asid = 0;
@@ -182,7 +180,7 @@ void tables_watch(struct tables *tables, const struct process *process)
 
 static void page_remove(struct tables *tables, struct page *page, uint64_t now_ns)
 {
-	bpf_map_delete_elem(bpf_map__fd(tables->session->skel->maps.pages), &page->key);
+	session_map_delete(tables->session->skel->maps.pages, &page->key);
 	if (page->value.nr) {
 		__atomic_store_n(&tables->session->rows[page->value.first], 0, __ATOMIC_SEQ_CST);
 		arena_give(tables->rows, page->value.first, now_ns);
@@ -292,8 +290,7 @@ int tables_page_add(struct tables *tables, uint32_t image, uint32_t page_nr, con
 		__atomic_store_n(&slice[0], page->value.generation, __ATOMIC_SEQ_CST);
 	}
 	tables->counts.pages_built++;
-	if (bpf_map_update_elem(bpf_map__fd(tables->session->skel->maps.pages), &page->key,
-				&page->value, BPF_ANY)) {
+	if (session_map_set(tables->session->skel->maps.pages, &page->key, &page->value)) {
 		page_remove(tables, page, now_ns);
 		return -ENOSPC;
 	}

@@ -103,12 +103,11 @@ int tasks_read(struct tasks *ret, struct session *session, uint32_t pid,
 	int err = choice ? chosen_read(&list, session, choice)
 			 : tasks_each(session, pid, task_take, &list);
 
-	if (err && err != -E2BIG) {
+	list.tasks.cut = err == -E2BIG;
+	if (err && !list.tasks.cut)
 		tasks_fini(&list.tasks);
-		return err;
-	}
 	*ret = list.tasks;
-	return err;
+	return list.tasks.cut ? 0 : err;
 }
 
 void tasks_fini(struct tasks *tasks)

@@ -7,6 +7,7 @@
  * an iterator that touches no user memory, so it neither blocks nor needs rights over the process.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,27 +20,30 @@ struct session;
 struct tasks {
 	struct bpfprof_task_state *states;
 	size_t nr;
+	bool cut; /* there are more than TASKS_MAX: these are the first */
 };
 
 /*
- * Some threads of a process, each of which is asked for by itself: for a few of very many. Numbers as our
- * pid namespace has them.
+ * Some threads of a process; the kernel is asked for each by itself, which is quicker for a few of very many.
+ * Numbers are those of our pid namespace.
  */
 struct tasks_choice {
-	uint32_t kernel_pid; /* of the process, as the kernel numbers it: others are passed over */
+	uint32_t
+		kernel_pid; /* of the process, as the kernel numbers it: threads of others are skipped */
 	const uint32_t *tids;
 	size_t nr;
 };
 
 /*
- * Has each thread told, borrowed during the call, until that returns something other than 0. 0; -ESRCH
- * no such process; that; -errno. One that ends while it is being told of may take the rest with it.
+ * Calls each() for every thread, until that returns something other than 0. The state is borrowed during the
+ * call. 0; -ESRCH no such process; the result of each(); -errno. A thread that ends meanwhile may hide the
+ * threads behind it.
  */
 int tasks_each(struct session *session, uint32_t pid,
 	       int (*each)(void *arg, const struct bpfprof_task_state *state), void *arg);
 /*
- * choice: NULL, all. 0; -ESRCH no such process, or none of the threads that were chosen; -E2BIG after the
- * first TASKS_MAX; -errno.
+ * choice: NULL, all. 0; -ESRCH no such process, or none of the chosen threads; -errno. *ret is empty after
+ * errors.
  */
 int tasks_read(struct tasks *ret, struct session *session, uint32_t pid,
 	       const struct tasks_choice *choice);

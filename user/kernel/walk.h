@@ -35,7 +35,7 @@ struct walker {
 	struct images *images;
 	struct tables *tables;
 	struct pythons *pythons;
-	struct python_maps *python_maps;
+	struct python_maps *python_maps; /* NULL where nothing is sampled */
 	uint64_t *row_buffer; /* CFI_PAGE_MAX_ROWS */
 	struct anon_code *anon_code;
 	/* Time budgets: mappings; pages of rows; rules from code; steps by complete rules. */

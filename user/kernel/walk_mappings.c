@@ -100,7 +100,8 @@ static int python_scan(struct walker *walker, struct image *image)
 	if (nr || err)
 		return err;
 	nr = pythons_holding_ranges(walker->pythons, image->id, &ranges);
-	if (nr && python_maps_evals(walker->python_maps, image->id, ranges, nr))
+	if (nr && walker->python_maps &&
+	    python_maps_evals(walker->python_maps, image->id, ranges, nr))
 		walker->pythons_too_many++;
 	return 0;
 }
@@ -154,7 +155,7 @@ static void look_at_images(struct walker *walker, struct process *process, uint6
 
 int walker_publish(struct walker *walker, struct process *process, uint64_t now_ns)
 {
-	if ((process->pythons->nr || process->tables->python_slots[0]) &&
+	if (walker->python_maps && (process->pythons->nr || process->tables->python_slots[0]) &&
 	    python_maps_set(walker->python_maps, process, now_ns) == -ENOSPC)
 		walker->pythons_too_many++;
 	return tables_publish(walker->tables, process, now_ns);

@@ -17,7 +17,7 @@
 #include "python/heap.h"
 #include "python/thread_names.h"
 #include "python/tstates.h"
-#include "threads/thread_read.h"
+#include "threads/thread_reader.h"
 #include "threads/thread_dump.h"
 
 #define DUMP_MAX_NATIVE_FRAMES 16384
@@ -53,11 +53,12 @@ struct reading_thread {
 
 /* One process that is being read. */
 struct reading {
-	const struct dump_reader *r;
+	struct thread_reader *reader;
+	const struct thread_request *request;
 	struct strtab *strings;
 	struct process_dump *dump;
 	struct dump *all; /* that it is part of */
-	struct dump_read_counts *counts;
+	struct thread_read_counts *counts;
 	struct process *process; /* its mappings, NULL: not known */
 	struct remote *remote; /* NULL: has no memory */
 	bool python_known; /* its thread states could be read */

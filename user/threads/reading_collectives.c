@@ -40,9 +40,9 @@ static struct image *nccl_image(const struct reading *reading, uint64_t wire)
 
 	if (wire >> BPFPROF_FRAME_SHIFT != BPFPROF_FRAME_NATIVE)
 		return NULL;
-	image = images_get(reading->r->walker->images,
+	image = images_get(reading->reader->images,
 			   (uint32_t)((wire & BPFPROF_FRAME_MASK) >> BPFPROF_OFF_BITS));
-	return image && image->path && dump_gpu_is_nccl(image->path) ? image : NULL;
+	return image && image->path && thread_call_is_nccl(image->path) ? image : NULL;
 }
 
 /* What the mapping adds to the addresses that its file has. */
@@ -125,7 +125,7 @@ static size_t frame_find(struct reading *reading, uint32_t at, struct image *ima
 
 	if (sp % 8 || bytes > sizeof(frame) ||
 	    unwind_read(remote_reader(reading->remote), sp, frame, (uint32_t)bytes) ||
-	    images_open(reading->r->walker->images, image, time_monotonic_ns()) ||
+	    images_open(reading->reader->images, image, time_monotonic_ns()) ||
 	    !places_find(&library, reading->process, image))
 		return 0;
 	return nccl_info_find(frame, (size_t)bytes, name_read, &library, found);

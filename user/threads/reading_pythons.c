@@ -47,7 +47,7 @@ static int python_begin(struct reading *reading, struct reading_python *python,
 {
 	int heap_err, err;
 
-	python->layout = pythons_layout(reading->r->walker->pythons, at->layout);
+	python->layout = pythons_layout(reading->reader->walker.pythons, at->layout);
 	python->image = at->image;
 	if (!python->layout)
 		return -ENOTSUP;
@@ -77,7 +77,7 @@ static void versions_read(struct reading *reading)
 		python = &reading->pythons[i];
 		nr = python->tstates.nr_interpreters;
 		id = dump_version(reading->strings,
-				  pythons_version(reading->r->walker->pythons, python->image),
+				  pythons_version(reading->reader->walker.pythons, python->image),
 				  &python->heap, nr ? python->tstates.interpreters[nr - 1] : 0);
 		if (!id || id == last)
 			continue;

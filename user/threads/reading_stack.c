@@ -32,7 +32,7 @@ static int variables_add(struct reading *reading, struct thread_dump *thread,
 		return 0;
 	}
 	if (python_locals_read(&locals, &python->heap, at->code, at->frame_va,
-			       (size_t)PYTHON_REPR_CHARS * reading->r->locals))
+			       (size_t)PYTHON_REPR_CHARS * reading->request->locals))
 		return 0;
 	if (!vec_fit(thread->variables, thread->nr_variables + locals.nr + 1)) {
 		python_locals_fini(&locals);
@@ -89,7 +89,7 @@ static void entry_set(const struct reading *reading, const struct reading_python
 
 static uint32_t add_short_file(struct reading *reading, const char *path, uint32_t file)
 {
-	struct short_file_view view = { .images = reading->r->walker->images,
+	struct short_file_view view = { .images = reading->reader->images,
 					.pid = reading->dump->pid };
 	uint32_t slot = file % DUMP_SHORT_SLOTS;
 
@@ -118,7 +118,7 @@ static int frame_python(struct reading *reading, struct thread_dump *thread, siz
 	frame->file = strtab_add(reading->strings, code->file);
 	frame->short_file = add_short_file(reading, code->file, frame->file);
 	frame->line = python_code_line(code, at->lasti);
-	return reading->r->locals ? variables_add(reading, thread, python, frame, at) : 0;
+	return reading->request->locals ? variables_add(reading, thread, python, frame, at) : 0;
 }
 
 static void frame_kernel(struct thread_dump *thread, uint64_t va, bool leaf)
@@ -166,7 +166,7 @@ static int frame_add(struct reading *reading, struct thread_dump *thread, uint64
 
 bool reading_wants_native(const struct reading *reading)
 {
-	return reading->r->native || reading->r->waits || !reading->python_known;
+	return reading->request->native || reading->request->waits || !reading->python_known;
 }
 
 static uint32_t native_walk(struct reading *reading, const struct bpfprof_task_state *task,
@@ -194,7 +194,7 @@ static uint32_t native_walk(struct reading *reading, const struct bpfprof_task_s
 		*stop = BPFPROF_STOP_COMPAT32;
 		return 0;
 	}
-	return walker_walk(reading->r->walker, reading->process, &stack, reading->native, 0,
+	return walker_walk(&reading->reader->walker, reading->process, &stack, reading->native, 0,
 			   DUMP_MAX_NATIVE_FRAMES, stop, stack.ts_ns);
 }
 
@@ -222,7 +222,7 @@ static struct python_merged user_merge(struct reading *reading, uint32_t nr_nati
 		.python_complete = reading->chain.stop == PYTHON_STOP_COMPLETE,
 		.by_number = has_objects(reading),
 		.kind = walker_frame_kind,
-		.arg = reading->r->walker,
+		.arg = &reading->reader->walker,
 	};
 	size_t i;
 
@@ -236,7 +236,7 @@ int reading_stack(struct reading *reading, struct thread_dump *thread,
 		  const struct bpfprof_task_state *task)
 {
 	uint32_t nr_native = 0, stop = BPFPROF_STOP_COMPLETE;
-	size_t max = reading->r->max_frames ? reading->r->max_frames : DUMP_MAX_FRAMES;
+	size_t max = reading->request->max_frames ? reading->request->max_frames : DUMP_MAX_FRAMES;
 	size_t nr, i, room = 0, nr_kernel;
 	struct python_merged merged;
 	bool cut;

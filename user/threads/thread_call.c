@@ -9,7 +9,9 @@
 #include "base/strtab.h"
 #include "cuda/functions.h"
 #include "proc/images.h"
+#include "threads/stack_names.h"
 #include "threads/thread_dump.h"
+#include "threads/thread_reader.h"
 #include "bpfprof.h"
 
 #define A_FUNCTION_OF_LIBCUDA "a function of libcuda"
@@ -27,7 +29,7 @@ static bool is_library(const char *path, const char *name)
 	return begins(base ? base + 1 : path, name);
 }
 
-bool dump_gpu_is_nccl(const char *path)
+bool thread_call_is_nccl(const char *path)
 {
 	return is_library(path, "libnccl.so") || is_library(path, "librccl.so");
 }
@@ -53,7 +55,7 @@ static const char *frame_call(const struct strtab *strings, const struct thread_
 
 	if (is_library(file, "libcudart.so"))
 		return begins(name, "cuda") && isupper((unsigned char)name[4]) ? name : NULL;
-	if (dump_gpu_is_nccl(file)) {
+	if (thread_call_is_nccl(file)) {
 		name += begins(name, "pnccl");
 		return begins(name, "nccl") && is_hooked(name) ? name : NULL;
 	}
@@ -134,7 +136,8 @@ static void thread_call(struct thread_dump *thread, struct strtab *strings)
 		thread->gpu_arguments = arguments_choose(strings, thread);
 }
 
-bool dump_gpu_is_near(const struct thread_dump *thread, struct images *images)
+/* Before frames have names: is the thread in such a library? */
+static bool is_near(const struct thread_dump *thread, struct images *images)
 {
 	static const char *const names[] = { "libcuda.so", "libcudart.so", "libnccl.so",
 					     "librccl.so" };
@@ -156,11 +159,31 @@ bool dump_gpu_is_near(const struct thread_dump *thread, struct images *images)
 	return false;
 }
 
-void dump_gpu(struct dump *dump)
+void thread_calls_find(struct dump *dump)
 {
 	size_t i, k;
 
 	for (i = 0; i < dump->nr_processes; i++)
 		for (k = 0; k < dump->processes[i].nr_threads; k++)
 			thread_call(&dump->processes[i].threads[k], dump->strings);
+}
+
+int thread_calls_name(struct dump *dump, const struct thread_reader *reader,
+		      const struct stack_names_options *options)
+{
+	struct thread_dump *thread;
+	size_t i, k;
+	int err;
+
+	for (i = 0; i < dump->nr_processes; i++) {
+		for (k = 0; k < dump->processes[i].nr_threads; k++) {
+			thread = &dump->processes[i].threads[k];
+			if (!is_near(thread, reader->images))
+				thread->nr_frames = 0;
+		}
+	}
+	err = stack_names_find(dump, reader, options);
+	if (!err)
+		thread_calls_find(dump);
+	return err;
 }

@@ -5,21 +5,25 @@
 #include <stdbool.h>
 
 struct dump;
-struct images;
-struct thread_dump;
+struct stack_names_options;
+struct thread_reader;
 
 /*
- * Says which call of CUDA or NCCL a thread is in, by its native frames (which have names by now):
- * the outermost function that libcudart, libnccl or librccl export; of libcuda, whose exported
- * functions leave no frame of theirs, that it is one of it. Of collectives also with which
- * arguments, if their frames tell (cuda/nccl_info.h). Their age they do not tell.
+ * Finds the call of CUDA or NCCL that each thread is in, by its native frames (which have names by now):
+ * the outermost function that libcudart, libnccl or librccl export. Exported functions of libcuda leave no
+ * frame, so a call of it is only known as one of libcuda. The arguments of a collective are set if its
+ * frames hold them (cuda/nccl_info.h). Frames do not hold the age of a call.
  */
-void dump_gpu(struct dump *dump);
+void thread_calls_find(struct dump *dump);
+
+/*
+ * The same before frames have names. Threads that are in no such library lose their frames, and the frames
+ * of the others get names. As stack_names_find().
+ */
+int thread_calls_name(struct dump *dump, const struct thread_reader *reader,
+		      const struct stack_names_options *options);
 
 /* Is a file of that name NCCL, as NVIDIA or AMD makes it? */
-bool dump_gpu_is_nccl(const char *path);
-
-/* Before frames have names: is the thread in such a library at all? */
-bool dump_gpu_is_near(const struct thread_dump *thread, struct images *images);
+bool thread_call_is_nccl(const char *path);
 
 #endif

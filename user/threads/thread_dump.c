@@ -23,22 +23,30 @@ void thread_dump_fini(struct thread_dump *thread)
 	*thread = (struct thread_dump){ 0 };
 }
 
+struct thread_dump *process_dump_find(const struct process_dump *process, uint32_t kernel_tid)
+{
+	size_t i;
+
+	for (i = 0; i < process->nr_threads; i++)
+		if (process->threads[i].kernel_tid == kernel_tid)
+			return &process->threads[i];
+	return NULL;
+}
+
 void process_dump_take(struct process_dump *a, struct process_dump *b)
 {
-	struct thread_dump thread;
-	size_t i, k;
+	struct thread_dump thread, *read;
+	size_t i;
 
 	for (i = 0; i < a->nr_threads; i++) {
 		if (!a->threads[i].running || a->threads[i].sampled)
 			continue;
-		for (k = 0; k < b->nr_threads; k++)
-			if (b->threads[k].tid == a->threads[i].tid)
-				break;
-		if (k == b->nr_threads || b->threads[k].running)
+		read = process_dump_find(b, a->threads[i].kernel_tid);
+		if (!read || read->running)
 			continue;
 		thread = a->threads[i];
-		a->threads[i] = b->threads[k];
-		b->threads[k] = thread;
+		a->threads[i] = *read;
+		*read = thread;
 	}
 }
 

@@ -116,6 +116,8 @@ int dump_init(struct dump *dump); /* 0 or -ENOMEM */
 void dump_fini(struct dump *dump);
 /* An empty process, good until the next call; NULL if out of memory. */
 struct process_dump *dump_add(struct dump *dump);
+/* The thread, by its number outside of all pid namespaces; NULL: none. */
+struct thread_dump *process_dump_find(const struct process_dump *process, uint32_t kernel_tid);
 /* Takes over what b has of the threads that in a were running. b's strings must be a's. */
 void process_dump_take(struct process_dump *a, struct process_dump *b);
 /* Takes the last one away again. */

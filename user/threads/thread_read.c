@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "threads/thread_read.h"
+#include "threads/thread_reader.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -102,7 +102,7 @@ static void process_describe(struct reading *reading, const struct bpfprof_task_
 	dump->comm = add_comm(reading->strings, task->leader_comm);
 	dump->kernel_thread = is_kernel_thread(task);
 	if (!reading->counts->mappings_error &&
-	    !proc_cmdline_read(reading->r->runner, cmdline, sizeof(cmdline), (pid_t)dump->pid))
+	    !proc_cmdline_read(reading->reader->runner, cmdline, sizeof(cmdline), (pid_t)dump->pid))
 		dump->cmdline = strtab_add(reading->strings, cmdline);
 	if (!dump->cmdline)
 		dump->cmdline = dump->comm;
@@ -127,7 +127,7 @@ static bool has_path(const struct image *image)
 
 static void mappings_learn(struct reading *reading, uint32_t tid)
 {
-	struct walker *walker = reading->r->walker;
+	struct walker *walker = &reading->reader->walker;
 	struct process_dump *dump = reading->dump;
 	uint64_t nr_beyond = pythons_counts(walker->pythons)->nr_beyond;
 	int err = walker_learn(walker, tid, time_monotonic_ns(), NULL);
@@ -137,7 +137,7 @@ static void mappings_learn(struct reading *reading, uint32_t tid)
 	reading->counts->mappings_error = err;
 	reading->counts->nr_beyond = pythons_counts(walker->pythons)->nr_beyond - nr_beyond;
 	if (err == -ETIMEDOUT)
-		reading->counts->mappings_wait = deadline_last_wait(reading->r->runner);
+		reading->counts->mappings_wait = deadline_last_wait(reading->reader->runner);
 	if (err)
 		return;
 	reading->process = processes_find(walker->processes, reading->tasks.states[0].task.pid);
@@ -153,7 +153,7 @@ static void mappings_learn(struct reading *reading, uint32_t tid)
 }
 
 /* Reads one thread, or as much of one that runs as can be had. */
-static int thread_read(struct reading *reading, size_t index, const struct bpfprof_task_state *task)
+static int thread_take(struct reading *reading, size_t index, const struct bpfprof_task_state *task)
 {
 	struct thread_dump *thread = &reading->dump->threads[index];
 	int err;
@@ -186,7 +186,8 @@ static bool thread_try(struct reading *reading, const struct bpfprof_task_state 
 
 static bool is_late(const struct reading *reading)
 {
-	return reading->r->deadline_ns && time_monotonic_ns() >= reading->r->deadline_ns;
+	return reading->request->deadline_ns &&
+	       time_monotonic_ns() >= reading->request->deadline_ns;
 }
 
 /*
@@ -247,7 +248,7 @@ static int round_read(struct reading *reading)
 		else if (is_late(reading))
 			thread_leave(reading, i);
 		else
-			err = thread_read(reading, i, task);
+			err = thread_take(reading, i, task);
 	}
 	reading_pythons_end(reading);
 	reading->counts->nr_rounds++;
@@ -294,7 +295,8 @@ static bool all_ended(const struct tasks *tasks)
 
 static int reading_tasks(struct reading *reading, uint32_t pid)
 {
-	return tasks_read(&reading->tasks, reading->r->session, pid, reading->r->threads);
+	return tasks_read(&reading->tasks, &reading->reader->session, pid,
+			  reading->request->threads);
 }
 
 /* Rounds until all threads that sleep were read while they did. */
@@ -305,7 +307,7 @@ static int rounds(struct reading *reading)
 	size_t nr = 1, i;
 	int err = 0, round;
 
-	for (round = 0; round < MAX_ROUNDS && nr && !reading->counts->gone; round++) {
+	for (round = 0; round < MAX_ROUNDS && nr && !reading->counts->ended; round++) {
 		err = round_read(reading);
 		if (err)
 			break;
@@ -313,10 +315,10 @@ static int rounds(struct reading *reading)
 		reading->tasks = (struct tasks){ 0 };
 		err = reading_tasks(reading, reading->dump->pid);
 		tasks_fini(&before);
-		reading->counts->gone = err == -ESRCH || (!err && all_ended(&reading->tasks));
+		reading->counts->ended = err == -ESRCH || (!err && all_ended(&reading->tasks));
 		nr = round_judge(reading);
 	}
-	if (reading->counts->gone) /* who knows for how long already */
+	if (reading->counts->ended) /* who knows for how long already */
 		for (i = 0; i < reading->dump->nr_threads; i++)
 			reading->dump->threads[i].consistent = false;
 	reading->counts->read_ns += time_monotonic_ns() - start_ns;
@@ -396,7 +398,7 @@ static void process_finish(struct reading *reading)
 	}
 	if (reading->process && !dump->python_version)
 		reading->counts->other_python =
-			python_other_of(reading->r->walker->images, reading->process,
+			python_other_of(reading->reader->images, reading->process,
 					strtab_get(reading->strings, dump->cmdline));
 	if (reading->remote) {
 		reading->counts->nr_hung = remote_counts(reading->remote)->nr_hung;
@@ -419,11 +421,12 @@ static int reading_run(struct reading *reading)
 		mappings_learn(reading, tid);
 	/* Without mappings there is nothing to walk. */
 	if (reading->process)
-		err = remote_new(&reading->remote, reading->r->child, tid);
+		err = remote_new(&reading->remote, reading->reader->child, tid);
 	process_describe(reading, &reading->tasks.states[0]);
 	if (!err && reading->remote)
-		remote_limit(reading->remote, reading->r->deadline_ns,
-			     reading->r->max_pages ? reading->r->max_pages : REMOTE_MAX_PAGES);
+		remote_limit(reading->remote, reading->request->deadline_ns,
+			     reading->request->max_pages ? reading->request->max_pages
+							 : REMOTE_MAX_PAGES);
 	if (!err)
 		err = rounds(reading);
 	if (!err)
@@ -431,26 +434,43 @@ static int reading_run(struct reading *reading)
 	return err;
 }
 
-int dump_read(const struct dump_reader *r, struct dump *dump, uint32_t pid,
-	      struct dump_read_counts *ret_counts)
+/* The child that reads memory: one for all owners. 0 or -errno. */
+static int child_need(struct thread_reader *reader, enum thread_owner owner)
+{
+	int err = reader->child ? 0 : remote_child_new(&reader->child, &reader->session);
+
+	if (!err && !reader->owners)
+		remote_child_patience(reader->child, reader->ready_ms);
+	if (!err)
+		reader->owners |= 1U << owner;
+	return err;
+}
+
+int thread_read(struct thread_reader *reader, const struct thread_request *request,
+		struct dump *dump, struct thread_read_counts *ret_counts)
 {
 	__cleanup(free_mem) struct reading *reading = calloc(1, sizeof(*reading));
 	int err;
 
-	*ret_counts = (struct dump_read_counts){ 0 };
+	*ret_counts = (struct thread_read_counts){ 0 };
 	if (!reading)
 		return -ENOMEM;
-	reading->r = r;
+	reading->reader = reader;
+	reading->request = request;
 	reading->strings = dump->strings;
 	reading->all = dump;
 	reading->counts = ret_counts;
-	err = reading_tasks(reading, pid);
-	if (err && err != -E2BIG)
+	if (is_late(reading))
+		return -ETIME;
+	err = child_need(reader, request->owner);
+	if (!err)
+		err = reading_tasks(reading, request->pid);
+	if (err)
 		return err;
-	ret_counts->too_many_threads = err == -E2BIG;
+	ret_counts->too_many_threads = reading->tasks.cut;
 	reading->dump = dump_add(dump);
 	if (reading->dump) {
-		reading->dump->pid = pid;
+		reading->dump->pid = request->pid;
 		reading->dump->kernel_pid = reading->tasks.states[0].task.pid;
 		err = reading_run(reading);
 	} else {

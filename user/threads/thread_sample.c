@@ -32,14 +32,14 @@ static bool is_cut(const struct aggregate_input *input)
 	       input->sample->python_stop > PYTHON_STOP_COMPLETE;
 }
 
-bool dump_sample_is_whole(const struct aggregate_input *input)
+bool thread_sample_is_whole(const struct aggregate_input *input)
 {
 	return !is_cut(input) && !input->unmerged &&
 	       !(input->sample->python_flags & BPFPROF_PYTHON_CODE_PENDING);
 }
 
-int dump_sample_take(struct thread_dump *thread, const struct aggregate_input *input,
-		     struct strtab *strings)
+int thread_sample_take(struct thread_dump *thread, const struct aggregate_input *input,
+		       struct strtab *strings)
 {
 	struct thread_frame *frames;
 	size_t i;

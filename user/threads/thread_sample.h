@@ -11,12 +11,12 @@ struct strtab;
 struct thread_dump;
 
 /* Is it all there, down to where its thread began? */
-bool dump_sample_is_whole(const struct aggregate_input *input);
+bool thread_sample_is_whole(const struct aggregate_input *input);
 /*
  * Its frames, which have no names yet, in place of what the thread had; with `[truncated]` behind them if
  * it is not whole. strings are the dump's. 0 or -ENOMEM.
  */
-int dump_sample_take(struct thread_dump *thread, const struct aggregate_input *input,
-		     struct strtab *strings);
+int thread_sample_take(struct thread_dump *thread, const struct aggregate_input *input,
+		       struct strtab *strings);
 
 #endif

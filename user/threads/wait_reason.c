@@ -230,7 +230,7 @@ static void thread_waits(struct thread_dump *thread, struct strtab *strings)
 	thread->waits_for = strtab_add(strings, text);
 }
 
-void dump_waits(struct dump *dump)
+void wait_reasons_find(struct dump *dump)
 {
 	size_t i, k;
 
@@ -250,7 +250,7 @@ static bool has_kernel_only(const struct thread_dump *thread)
 	return thread->nr_frames > 0;
 }
 
-bool dump_needs_kernel(const struct dump *dump)
+bool wait_reasons_need_kernel(const struct dump *dump)
 {
 	size_t i, k;
 

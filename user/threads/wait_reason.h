@@ -7,13 +7,12 @@
 struct dump;
 
 /*
- * Says what sleeping threads wait for, as far as their frames (which have names by now) tell: the
- * kernel function, and in words. Nothing of it needs ptrace rights, so which file it is
- * remains a number.
+ * Finds what sleeping threads wait for, by their frames (which have names by now): the kernel function,
+ * and words for it. Files remain numbers, since their names need ptrace rights.
  */
-void dump_waits(struct dump *dump);
+void wait_reasons_find(struct dump *dump);
 
-/* Has it threads of which only the kernel's frames are known? */
-bool dump_needs_kernel(const struct dump *dump);
+/* Has the dump a thread with kernel frames alone? */
+bool wait_reasons_need_kernel(const struct dump *dump);
 
 #endif

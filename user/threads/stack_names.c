@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "threads/frame_names.h"
+#include "threads/stack_names.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #include "base/cleanup.h"
 #include "base/strtab.h"
+#include "base/time.h"
 #include "base/vec.h"
 #include "profile/aggregate.h"
 #include "profile/profile.h"
+#include "profile/stats.h"
 #include "profile/symbolize.h"
 #include "threads/thread_dump.h"
+#include "threads/thread_reader.h"
 #include "bpfprof.h"
 
 /* All frames without a name, as the stacks of a profile. */
@@ -40,14 +43,15 @@ static int collect_frame(struct collected *c, struct thread_frame *frame, size_t
 	return 0;
 }
 
-static bool needs_name(const struct thread_frame *frame, const struct dump_names_options *options)
+static bool needs_name(const struct thread_frame *frame, const struct stack_names_options *options)
 {
 	if (frame->name || !frame->wire)
 		return false;
 	return frame->kind != THREAD_FRAME_KERNEL || options->kernel;
 }
 
-static int collect(struct collected *c, struct dump *dump, const struct dump_names_options *options)
+static int collect(struct collected *c, struct dump *dump,
+		   const struct stack_names_options *options)
 {
 	struct thread_dump *thread;
 	size_t i, k, n;
@@ -87,14 +91,16 @@ static void name_set(struct dump *dump, struct thread_frame *frame, const struct
 	}
 }
 
-int dump_names(struct dump *dump, struct images *images, const struct dump_names_options *options,
-	       struct stats_reasons *files, int *kernel_hidden)
+int stack_names_find(struct dump *dump, const struct thread_reader *reader,
+		     const struct stack_names_options *options)
 {
-	struct symbolize_options symbolize_options = { .kallsyms = "/proc/kallsyms",
-						       .now_ns = options->now_ns,
-						       .deadline_ns = options->deadline_ns,
-						       .codes = options->codes,
-						       .runner = options->runner };
+	const struct symbolize_options symbolize_options = { .kallsyms = "/proc/kallsyms",
+							     .now_ns = time_monotonic_ns(),
+							     .deadline_ns = options->deadline_ns,
+							     .codes = options->codes,
+							     .runner = reader->runner };
+	struct stats_reasons files = { 0 };
+	int hidden;
 	struct collected c = { 0 };
 	struct aggregate_view view = { 0 };
 	struct profile_stack stack = { 0 };
@@ -110,12 +116,16 @@ int dump_names(struct dump *dump, struct images *images, const struct dump_names
 		view.nr_stacks = 1;
 		view.processes = c.processes;
 		view.nr_processes = dump->nr_processes;
-		err = symbolize(&profile, &view, images, &symbolize_options, files, kernel_hidden);
+		err = symbolize(&profile, &view, reader->images, &symbolize_options,
+				options->files ? options->files : &files,
+				options->kernel_hidden ? options->kernel_hidden : &hidden);
 		for (i = 0; i < c.nr && !err; i++)
 			name_set(dump, c.frames[i], &profile,
 				 &profile.locations[profile.stack_locations[i]]);
 		if (!err)
 			profile_fini(&profile);
+		if (!err && options->deadline_ns && time_monotonic_ns() >= options->deadline_ns)
+			err = -ETIME;
 	}
 	free(c.wires);
 	free(c.frames);
