@@ -105,7 +105,7 @@ def check_whole(suffix, path):
 
 
 def busy(context):
-    """A program that takes CPU time until it is told to end; it says how much that was."""
+    """A program that takes CPU time until a signal ends it; it prints how much that was."""
     return context.spawn(["/usr/bin/python3", "-c", """
 import signal, sys, time
 signal.signal(signal.SIGTERM, lambda *_: (print(time.process_time(), flush=True), sys.exit()))

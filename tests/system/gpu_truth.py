@@ -403,7 +403,7 @@ MIB = 1 << 20
 
 
 def check_open(seen, truth, names):
-    """Every call that has not returned: which, since when, and who waits there."""
+    """Every call that has not returned: its function, since when, and the thread that waits there."""
     now = time.monotonic_ns()
     rows = {row["tid"]: row for row in seen.process(truth["pid"])["open"]}
     check(set(rows) == {row["tid"] for row in truth["open"]}, "open: %s" % rows)

@@ -481,7 +481,7 @@ SPIN = "def spin():\n    while True:\n        sum(range(99))\n\n\nspin()\n"
 def dump_in_own_namespace(argv, env):
     """The threads of a program that runs where bpfprof does, in a pid namespace of their own."""
     script = '"$@" & sleep 0.6; echo $! >&2; %s dump -p $! --native --json; kill $!' % BPFPROF
-    # Before others of the machine, so that it is on a CPU whenever it is looked at.
+    # Before others of the machine, so that it is on a CPU whenever it is read.
     done = subprocess.run(["nice", "-n", "-20", "unshare", "--pid", "--fork", "--mount-proc", "sh", "-c",
                            script, "sh", *argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           timeout=30, check=False, env=env)

@@ -68,7 +68,7 @@ def copies(context):
 
 @test()
 def long_batches(context):
-    """What is past the part of them that is looked at, or lies in arrays, is not made up, and said."""
+    """Copies beyond the part of a batch that is read, or in arrays, are not made up; the output says so."""
     _, truth, seen = watched(context, "long_batches")
     check_all(seen.process(truth["pid"]), truth)
     check(seen.lost[UNSIZED] == 16, "batches of arrays or too long: %d" % seen.lost[UNSIZED])
@@ -136,7 +136,7 @@ def handles_again_python(context):
 
 @test()
 def handles_again_unheard(context):
-    """The name of who is given a handle is lost: launches have no name, not that of the one before."""
+    """The name of a new kernel is lost: launches of its handle have no name, not that of the kernel before."""
     caller = Caller(context, "lost_names", with_python=True)
     watch = Watch(context, "--json", "-d", "120", "-p", caller.pid,
                   env=dict(os.environ, BPFPROF_TEST_RING_BYTES="65536"))

@@ -334,7 +334,7 @@ def too_many_tensors(context):
 
 @test()
 def pythons_that_come(context):
-    """One whose collections cannot be seen is told when it comes, once."""
+    """A Python whose collections cannot be seen is reported once, when it comes."""
     with open(os.path.realpath(interpreter()), "rb") as file:
         whole = file.read()
     old, new, problem = SPOILED["other"]

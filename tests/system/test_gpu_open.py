@@ -45,7 +45,7 @@ def hung_python(context):
 
 
 def check_open_before(seen, truth, times):
-    """Calls that began before we came: which, who waits there, and for how long at least."""
+    """Calls that began before gpu did: which ones, which threads wait there, and for how long at least."""
     rows = {row["tid"]: row for row in seen.process(truth["pid"])["open"]}
     check(set(rows) == {row["tid"] for row in truth["open"]}, "open: %s" % rows)
     for wanted in truth["open"]:
@@ -102,7 +102,7 @@ def hung_before_python(context):
 
 
 def check_polls(context, caller, truth, *arguments):
-    """Whose thread polls in a call since before we came, and who makes one short call after the other."""
+    """One thread has polled in a call since before gpu began; another makes one short call after the other."""
     wanted, = truth["open"]
     watch = Watch(context, "--json", "-d", "120", *arguments)
     begin = time.monotonic_ns()
@@ -212,7 +212,7 @@ def polls_named_too_late(context):
 
 @test(alone=True)
 def polls_in_many_threads(context):
-    """More threads run than are looked at, on few CPUs: each of them is shown or counted."""
+    """More threads run than are polled, on few CPUs: each of them is shown or counted."""
     caller = Caller(context, "polling_many")
     polls = caller.work()["open"]
     watch = Watch(context, "--json", "-d", "120", "-p", caller.pid)

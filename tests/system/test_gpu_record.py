@@ -177,7 +177,7 @@ def samples_within_walks(context):
         stats["samples"], stats["gpu"]["stacks"]["taken"], lost))
     samples = sum(count for process, _, count in chains.read_folded(context.text("x.folded"))
                   if process == "gpu_calls")
-    check(samples > 500, "%d samples of who calls, %s" % (samples, stats["samples"]))
+    check(samples > 500, "%d samples of callers, %s" % (samples, stats["samples"]))
     check(len(calls) == NR_WITHIN and stats["gpu"]["stacks"]["taken"] > 1000, "%s" % stats["gpu"]["stacks"])
     check("scratch_busy" not in lost, "lost: %s" % lost)
     check(not stats["gpu"]["lost"]["stacks_scratch_busy"], "lost: %s" % stats["gpu"]["lost"])

@@ -33,7 +33,7 @@ struct made_stack {
 
 void made_stack_init(struct made_stack *array);
 struct unwind_state made_stack_state(uint64_t pc);
-/* rsp + off with nothing saved, the end, nothing, rare: as the page has them. */
+/* A row of a page: cfa is rsp + off and nothing is saved; or a row without rules. */
 uint64_t cfi_row_sp(uint32_t at, int32_t off);
 uint64_t cfi_row_of(uint32_t at, enum unwind_row_kind kind);
 

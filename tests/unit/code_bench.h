@@ -32,7 +32,7 @@ uint64_t code_row_at(const struct code_bench *b, uint64_t off);
 /* The same code as a library of which only dynamic symbols are left, or linked otherwise. */
 void code_bench_link(struct code_bench *b, const char *options);
 
-/* What a process says of the rules that are found in the code that it stands in. */
+/* How a process judges the rules that are found in the code in which its thread is. */
 struct judge {
 	enum cfi_verdict verdict;
 	uint64_t row; /* the first one that it was asked about */

@@ -30,7 +30,7 @@ uint32_t image_kernel_dev(dev_t dev);
 struct bpfprof_vma image_vma_of(const char *file);
 struct image *image_add_at(const struct bpfprof_vma *vma, const char *file);
 struct image *image_add(const char *file);
-/* On a file system that no mount of ours tells anything of. */
+/* On a file system that no mount of this process shows. */
 struct image *image_add_remote(const char *file);
 int image_nr_fds(void);
 bool can_open_by_inode(void);

@@ -147,8 +147,6 @@ Test(insn_rules, learned_overflow)
 	code_bench_close(&b);
 }
 
-/* CODE_FROM_START: what has no ret in sight is ruled by how the function began. */
-
 #define NEIGHBOURS                                                                                 \
 	".globl f\n .hidden x\n .type f,@function\n f: push %rbp; mov %rsp,%rbp; sub %rdi,%rsp\n"  \
 	"test %rdi,%rdi; jne n; leave; ret\n n: call x\n .p2align 4\n"                             \

@@ -157,3 +157,15 @@ uint64_t fixture_value(const char *path, const char *name)
 	free(syms);
 	return value;
 }
+
+uint64_t fixture_offset(const char *file, const char *name)
+{
+	char *path = fixture_path(file);
+	struct elf_image *img = fixture_open(file);
+	uint64_t off;
+
+	cr_assert_eq(elf_image_rva_to_off(img, fixture_value(path, name), &off), 0);
+	elf_image_free(img);
+	free(path);
+	return off;
+}

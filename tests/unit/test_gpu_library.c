@@ -103,18 +103,6 @@ static int read_file(const char *file, struct gpu_library *ret)
 	return err;
 }
 
-static uint64_t offset_of(const char *file, const char *name)
-{
-	char *path = fixture_path(file);
-	struct elf_image *img = fixture_open(file);
-	uint64_t off;
-
-	cr_assert_eq(elf_image_rva_to_off(img, fixture_value(path, name), &off), 0);
-	elf_image_free(img);
-	free(path);
-	return off;
-}
-
 static const struct gpu_hook *hook_find(const struct gpu_library *lib, const char *name)
 {
 	const struct gpu_function *functions;
@@ -137,8 +125,8 @@ static void check_places(const char *file)
 	for (i = 0; i < NR_WANTED; i++) {
 		hook = hook_find(&lib, wanted[i].name);
 		cr_assert(hook, "%s", wanted[i].name);
-		cr_assert_eq(hook->off, offset_of(file, wanted[i].name) + wanted[i].behind, "%s",
-			     wanted[i].name);
+		cr_assert_eq(hook->off, fixture_offset(file, wanted[i].name) + wanted[i].behind,
+			     "%s", wanted[i].name);
 	}
 	cr_assert_eq(lib.nr, NR_WANTED);
 	cr_assert_eq(lib.nr_bad, 5); /* object, ifunc, data, rodata, bss */
@@ -171,7 +159,7 @@ Test(gpu_library, end_of_segment)
 			     "cuMemAlloc_v2: nop\ncuLaunchKernel: endbr64\n"
 			     "cmpl $0x321cba00, cuMemAlloc_v2(%rip)\nje cuLaunchKernel\n");
 	fixture_run("gcc -nostdlib -shared -Wl,-Bsymbolic -o e.so e.S");
-	off = offset_of("e.so", "cuLaunchKernel");
+	off = fixture_offset("e.so", "cuLaunchKernel");
 	data = fixture_read("e.so", &len);
 	/* Cut before the je, in the endbr64, before the symbol. */
 	for (i = 14; i <= 14; i -= 7) {
@@ -330,7 +318,7 @@ Test(gpu_library, linked_statically)
 		cr_expect_eq(lib.nr, 1, "%s", linked[i]);
 		cr_expect_eq(lib.comm_rank, 9 * 8 + 24, "%s", linked[i]);
 		cr_expect_eq(hook_find(&lib, "ncclAllReduce")->off,
-			     offset_of("l.so", "ncclAllReduce"), "%s", linked[i]);
+			     fixture_offset("l.so", "ncclAllReduce"), "%s", linked[i]);
 		/* Where nothing is exported and no other symbol is left nothing can be known. */
 		cr_expect_eq(read_file("stripped.so", &lib), i ? -ENODATA : 0, "%s", linked[i]);
 	}

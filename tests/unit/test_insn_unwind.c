@@ -494,6 +494,7 @@ Test(insn_rules, calls_that_do_not_return)
 	code_bench_close(&b);
 }
 
+/* CODE_FROM_START: what has no ret in sight is ruled by how the function began. */
 Test(insn_rules, from_the_start)
 {
 	static const char code[] =

@@ -62,18 +62,6 @@ static int find(const char *file, const char *provider, struct usdt_probe probes
 	return err;
 }
 
-static uint64_t offset_of(const char *file, const char *name)
-{
-	char *path = fixture_path(file);
-	struct elf_image *img = fixture_open(file);
-	uint64_t off;
-
-	cr_assert_eq(elf_image_rva_to_off(img, fixture_value(path, name), &off), 0);
-	elf_image_free(img);
-	free(path);
-	return off;
-}
-
 Test(usdt, probes_of_a_provider)
 {
 	struct usdt_probe probes[MAX];
@@ -85,16 +73,16 @@ Test(usdt, probes_of_a_provider)
 	cr_assert_eq(nr, 3);
 	cr_expect_str_eq(probes[0].name, "malloc");
 	cr_expect_str_eq(probes[0].arguments, "-8@%rax -1@%dl -8@%r14 -8@-104(%rbp)");
-	cr_expect_eq(probes[0].off, offset_of("probes.so", "first"));
-	cr_expect_eq(probes[0].semaphore_off, offset_of("probes.so", "first_semaphore"));
+	cr_expect_eq(probes[0].off, fixture_offset("probes.so", "first"));
+	cr_expect_eq(probes[0].semaphore_off, fixture_offset("probes.so", "first_semaphore"));
 	cr_expect_str_eq(probes[1].name, "free");
-	cr_expect_eq(probes[1].off, offset_of("probes.so", "second") + 1);
-	cr_expect_eq(probes[1].semaphore_off, offset_of("probes.so", "second_semaphore"));
+	cr_expect_eq(probes[1].off, fixture_offset("probes.so", "second") + 1);
+	cr_expect_eq(probes[1].semaphore_off, fixture_offset("probes.so", "second_semaphore"));
 	cr_expect_str_eq(probes[2].name, "plain");
 	cr_expect_eq(probes[2].semaphore_off, 0);
 	cr_assert_eq(find("probes.so", "other", probes, &nr), 0);
 	cr_expect_eq(nr, 1);
-	cr_expect_eq(probes[0].off, offset_of("probes.so", "third"));
+	cr_expect_eq(probes[0].off, fixture_offset("probes.so", "third"));
 	nr = 77;
 	cr_expect_eq(find("probes.so", "nobody", probes, &nr), -ENODATA);
 	cr_expect_eq(nr, 77);
