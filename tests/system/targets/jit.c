@@ -5,8 +5,7 @@
  */
 #define TARGET_MAIN
 #include "target.h"
-
-#include <sys/mman.h>
+#include "perf_map.h"
 
 NOINLINE void jit_callback(unsigned long rounds)
 {
@@ -37,22 +36,12 @@ static const unsigned char jit_code[] = {
 
 int main(int argc, char **argv)
 {
-	char path[64];
-	FILE *map;
 	void *code;
 
 	target_init(argc, argv);
-	code = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-		    0);
-	if (code == MAP_FAILED)
+	code = perf_map_code(jit_code, sizeof(jit_code));
+	if (!code)
 		return 1;
-	memcpy(code, jit_code, sizeof(jit_code));
-	snprintf(path, sizeof(path), "/tmp/perf-%d.map", (int)getpid());
-	map = fopen(path, "w");
-	if (!map)
-		return 1;
-	fprintf(map, "%lx %zx jit_function\n", (unsigned long)code, sizeof(jit_code));
-	fclose(map);
 	for (;;)
 		run_jit((void (*)(void (*)(unsigned long), unsigned long))code);
 }

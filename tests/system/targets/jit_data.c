@@ -7,8 +7,7 @@
  */
 #define TARGET_MAIN
 #include "target.h"
-
-#include <sys/mman.h>
+#include "perf_map.h"
 
 NOINLINE void jit_callback(unsigned long rounds)
 {
@@ -69,23 +68,12 @@ extern const unsigned char jit_begin[], jit_end[];
 
 int main(int argc, char **argv)
 {
-	size_t len = (size_t)(jit_end - jit_begin);
-	char path[64];
-	FILE *map;
 	void *code;
 
 	target_init(argc, argv);
-	code = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-		    0);
-	if (code == MAP_FAILED)
+	code = perf_map_code(jit_begin, (size_t)(jit_end - jit_begin));
+	if (!code)
 		return 1;
-	memcpy(code, jit_begin, len);
-	snprintf(path, sizeof(path), "/tmp/perf-%d.map", (int)getpid());
-	map = fopen(path, "w");
-	if (!map)
-		return 1;
-	fprintf(map, "%lx %zx jit_function\n", (unsigned long)code, len);
-	fclose(map);
 	for (;;)
 		run_jit((void (*)(void (*)(unsigned long), unsigned long))code);
 }

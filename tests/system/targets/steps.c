@@ -37,29 +37,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "worker_title.h"
+
 #define NR_CALLS 12
 #define NR_HALT 5000
 #define US 1000ULL
-
-static char *area;
-static size_t room;
-
-static void title_set(const char *title)
-{
-	size_t len = strnlen(title, room - 1);
-
-	memcpy(area, title, len);
-	memset(area + len, 0, room - len);
-	prctl(PR_SET_NAME, area);
-}
-
-static unsigned long long now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (unsigned long long)ts.tv_sec * 1000000000ULL + (unsigned long long)ts.tv_nsec;
-}
 
 static inline __attribute__((always_inline)) void burn(unsigned long long us)
 {

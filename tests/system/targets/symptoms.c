@@ -18,32 +18,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "worker_title.h"
+
 #define MS 1000000ULL
 #define MIB (1UL << 20)
-
-static char *area;
-static size_t room;
-
-static void title_set(const char *title)
-{
-	size_t len = strnlen(title, room - 1);
-
-	memcpy(area, title, len);
-	memset(area + len, 0, room - len);
-	prctl(PR_SET_NAME, area);
-}
-
-static unsigned long long now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (unsigned long long)ts.tv_sec * 1000000000ULL + (unsigned long long)ts.tv_nsec;
-}
 
 static unsigned long long burn_until(unsigned long long end)
 {
