@@ -121,7 +121,8 @@ demo: ; @tests/install-deps build && $(MAKE) --no-print-directory all && demo/ru
 check: deps ; @tests/run-all
 check-heavy: deps ; @tests/run-heavy
 prepare-heavy:
-	@python3 -B tests/system/pythons.py $(B)/pythons; tests/kernels/run --prepare; tests/heavy/ray_and_torch --prepare
+	@python3 -B tests/system/pythons.py $(B)/pythons; tests/kernels/run --prepare
+	@tests/heavy/ray_and_torch --prepare; tests/heavy/python_builds --download
 unit: $(B)/unit ; @tests/run-criterion $(B)/unit $(UNIT_FLAGS)
 counters: $(B)/unit ; @WRITE_PAGE=1 $(B)/unit --filter counters/page
 hostbpf: $(B)/hostbpf ; @tests/run-criterion $(B)/hostbpf
