@@ -16,33 +16,16 @@
 #include "send.bpf.h"
 
 /* Key tid. Writer: BPF; user space deletes idle threads and those of processes that have ended. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 8192);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, __u32);
-	__type(value, struct bpfprof_gpu_thread);
-} gpu_threads __weak SEC(".maps");
+HASH_MAP(gpu_threads, 8192, __u32, struct bpfprof_gpu_thread);
 
 /*
  * Shares of a process in gpu_counts and gpu_kernels. Writer: BPF; user space deletes processes that
  * have ended.
  */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct bpfprof_gpu_process_key);
-	__type(value, struct bpfprof_gpu_process);
-} gpu_processes __weak SEC(".maps");
+HASH_MAP(gpu_processes, 4096, struct bpfprof_gpu_process_key, struct bpfprof_gpu_process);
 
 /* Writer: BPF; user space clears an element when its process has ended. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, BPFPROF_GPU_MAX_WAITS);
-	__type(key, __u32);
-	__type(value, struct bpfprof_gpu_waits);
-} gpu_waits __weak SEC(".maps");
+ARRAY_MAP(gpu_waits, BPFPROF_GPU_MAX_WAITS, struct bpfprof_gpu_waits);
 
 /*
  * When the device of a process became idle; 0: it is busy, or its state is not known. The element

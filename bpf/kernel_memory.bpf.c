@@ -8,6 +8,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "bpfprof.h"
+#include "map.bpf.h"
 #include "inode_time.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -37,21 +38,10 @@ enum pageflags___any {
 };
 
 /* Key 0: the list to read, and the result. User space maps it and is its only user. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__type(key, __u32);
-	__type(value, struct bpfprof_kernel_read);
-} kernel_reads SEC(".maps");
+MMAPABLE_MAP(kernel_reads, 1, struct bpfprof_kernel_read);
 
 /* Key 0: see struct bpfprof_kernel_layout. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct bpfprof_kernel_layout);
-} kernel_layouts SEC(".maps");
+ARRAY_MAP(kernel_layouts, 1, struct bpfprof_kernel_layout);
 
 SEC("syscall")
 int kernel_read(void *ctx)

@@ -12,31 +12,13 @@
 /*
  * Arena of unwind rows; a slice starts with its generation. Writer: user space. Size set at load.
  */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1 << 21);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__type(key, __u32);
-	__type(value, __u64);
-} rows __weak SEC(".maps");
+MMAPABLE_MAP(rows, 1 << 21, __u64);
 
 /* (image, 64 KiB of its file) -> slice of rows. Writer: user space. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 32768);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct bpfprof_page_key);
-	__type(value, struct bpfprof_page);
-} pages __weak SEC(".maps");
+HASH_MAP(pages, 32768, struct bpfprof_page_key, struct bpfprof_page);
 
 /* Rules outside of rows, see struct bpfprof_code_block. Writer: user space. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct bpfprof_code_block);
-	__type(value, __u64);
-} code_blocks __weak SEC(".maps");
+HASH_MAP(code_blocks, 4096, struct bpfprof_code_block, __u64);
 
 /*
  * The row that covers low, the low 16 bits of a file offset; *ret_next_low: start of the next row,

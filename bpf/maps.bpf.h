@@ -12,6 +12,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "bpfprof.h"
+#include "map.bpf.h"
 
 #define PF_KTHREAD 0x00200000
 #define RAY_NAME 0x3a3a796172ULL /* "ray::", the first five bytes of a name as one word */
@@ -30,42 +31,19 @@ struct counters {
 	__u64 count[BPFPROF_NR_COUNTERS];
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct counters);
-} counters __weak SEC(".maps");
+PERCPU_MAP(counters, struct counters);
 
 /* Key pid, value: the state of its mappings. Writer: user space (BPF only sets flags). */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, __u32);
-	__type(value, struct bpfprof_proc);
-} procs __weak SEC(".maps");
+HASH_MAP(procs, 16384, __u32, struct bpfprof_proc);
 
 /* Arena of mappings, sorted per process. Writer: user space, memory-mapped. Size set at load. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 65536);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__type(key, __u32);
-	__type(value, struct bpfprof_mapping);
-} mappings __weak SEC(".maps");
+MMAPABLE_MAP(mappings, 65536, struct bpfprof_mapping);
 
 /*
  * Key pid, value: bits of the requesters of the process. Writer: user space, and BPF for new
  * children.
  */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 32768);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, __u32);
-	__type(value, __u32);
-} targets __weak SEC(".maps");
+HASH_MAP(targets, 32768, __u32, __u32);
 
 /*
  * Bit pid % BPFPROF_TARGET_BITS: targets once had such a key. A look-up in targets would be the

@@ -59,20 +59,10 @@ struct wait_due {
 };
 
 /* Key: 0. Writer: BPF. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct wait_due);
-} waits_due SEC(".maps");
+PERCPU_MAP(waits_due, struct wait_due);
 
 /* Key: 0. Writer: BPF. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct gil_holder);
-} gil_holders SEC(".maps");
+PERCPU_MAP(gil_holders, struct gil_holder);
 
 /*
  * CLOCK_MONOTONIC, computed from the clock that the scheduler has just read: reading a clock costs

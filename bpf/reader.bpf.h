@@ -198,12 +198,7 @@ struct unwind_reader {
  * at load: possible CPUs, and BPFPROF_SPARE_SCRATCHES more if calls are hooked; or
  * cfg.few_scratches, and any CPU uses any of them.
  */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct unwind_reader);
-} scratches __weak SEC(".maps");
+ARRAY_MAP(scratches, 1, struct unwind_reader);
 
 /*
  * The lowest end of the stack that sp can have: the main thread's stack begins at start_stack, with

@@ -31,12 +31,7 @@ struct tick_timer {
 };
 
 /* Key: CPU. Writer: BPF. Set at load: possible CPUs. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct tick_timer);
-} timers __weak SEC(".maps");
+ARRAY_MAP(timers, 1, struct tick_timer);
 
 #ifdef HOOKED_RETURNS
 static __always_inline __u64 gap_poll(struct task_struct *task)

@@ -12,23 +12,13 @@ struct vma_scratch {
 };
 
 /* Key 0: room for one record, too large for the stack. Iterator programs of one CPU do not nest. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct vma_scratch);
-} vma_scratches SEC(".maps");
+PERCPU_MAP(vma_scratches, struct vma_scratch);
 
 /*
  * Key 0: 1 = the next pass writes all readable mappings of files, not only executable ones; 2 = the
  * path is the root folder of the process.
  */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u32);
-} vma_all_parts SEC(".maps");
+ARRAY_MAP(vma_all_parts, 1, __u32);
 
 static __always_inline bool is_asked(__u32 what)
 {
@@ -164,20 +154,11 @@ int task_vmas(struct bpf_iter__task_vma *ctx)
 }
 
 /* Key: slot of the reader. A read that hangs keeps its slot. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, BPFPROF_MEMORY_SLOTS + BPFPROF_ENVIRON_SLOTS);
-	__type(key, __u32);
-	__type(value, struct bpfprof_memory_request);
-} memory_requests SEC(".maps");
+ARRAY_MAP(memory_requests, BPFPROF_MEMORY_SLOTS + BPFPROF_ENVIRON_SLOTS,
+	  struct bpfprof_memory_request);
 
 /* The slot for this pass. One reader at a time starts passes. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u32);
-} memory_slot SEC(".maps");
+ARRAY_MAP(memory_slot, 1, __u32);
 
 static __always_inline struct bpfprof_memory_request *memory_request(void)
 {
@@ -253,21 +234,10 @@ int task_environ(struct bpf_iter__task *ctx)
 }
 
 /* Key: slot of the reader; user space maps it, writes the list and reads the result. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, BPFPROF_READ_SLOTS);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__type(key, __u32);
-	__type(value, struct bpfprof_task_read);
-} task_reads SEC(".maps");
+MMAPABLE_MAP(task_reads, BPFPROF_READ_SLOTS, struct bpfprof_task_read);
 
 /* The slot for the next pass. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u32);
-} task_read_slot SEC(".maps");
+ARRAY_MAP(task_read_slot, 1, __u32);
 
 /*
  * Reads many pages of one thread's process in one pass. It may block like task_memory; the results
@@ -299,12 +269,7 @@ int task_pages(struct bpf_iter__task *ctx)
 }
 
 /* Key 0: room for one record. Iterator programs of one CPU do not nest. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct bpfprof_task_state);
-} state_scratches SEC(".maps");
+PERCPU_MAP(state_scratches, struct bpfprof_task_state);
 
 static __always_inline void user_registers(struct bpfprof_task_state *s, struct task_struct *task)
 {

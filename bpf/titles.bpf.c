@@ -19,42 +19,19 @@ char LICENSE[] SEC("license") = "GPL";
 #define TOKENS_NEW_TITLE 256
 
 /* Processes that have sent an event. Writer: BPF; user space sets done. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, __u32);
-	__type(value, struct bpfprof_titled);
-} titled SEC(".maps");
+HASH_MAP(titled, 16384, __u32, struct bpfprof_titled);
 
 /* Room for one event. Key 0: a thread does not rename itself while it does so already. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct bpfprof_title_event);
-} title_scratch SEC(".maps");
+PERCPU_MAP(title_scratch, struct bpfprof_title_event);
 
 /*
  * Key: a title padded with zeros; value: enum bpfprof_title_verdict. Writer: user space. The key is
  * no hash: with one, a program could make its title collide with another's and suppress it.
  */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, char[BPFPROF_TITLE_SHORT]);
-	__type(value, __u32);
-} title_verdicts SEC(".maps");
+HASH_MAP(title_verdicts, 4096, char[BPFPROF_TITLE_SHORT], __u32);
 
 /* Titles that do not fit into those keys: few, and each look-up hashes the whole key. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1024);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, char[BPFPROF_TITLE_BYTES]);
-	__type(value, __u32);
-} long_title_verdicts SEC(".maps");
+HASH_MAP(long_title_verdicts, 1024, char[BPFPROF_TITLE_BYTES], __u32);
 
 /* Hash that decides the price of a title: was it sent before? */
 static __always_inline __u64 title_hash(const __u64 *title, bool is_long)

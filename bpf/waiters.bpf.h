@@ -16,33 +16,17 @@
  * See wait_times.h. An array, because look-ups are the largest cost of a switch. All its memory
  * exists from the beginning, because nothing can be allocated while a lock of a run queue is held.
  */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, BPFPROF_WAITER_PLACES);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__type(key, __u32);
-	__type(value, struct bpfprof_waiter);
-} waiters __weak SEC(".maps");
+MMAPABLE_MAP(waiters, BPFPROF_WAITER_PLACES, struct bpfprof_waiter);
 
 /* Times and limits, see struct bpfprof_wait_control. Writer: user space. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct bpfprof_wait_control);
-} wait_control __weak SEC(".maps");
+ARRAY_MAP(wait_control, 1, struct bpfprof_wait_control);
 
 struct wait_counters {
 	__u64 count[WAIT_NR_COUNTERS];
 };
 
 /* Key 0, value: counters of this CPU. Writer: BPF; user space sums them. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct wait_counters);
-} wait_counters __weak SEC(".maps");
+PERCPU_MAP(wait_counters, struct wait_counters);
 
 static __always_inline bool is_watched(struct task_struct *task)
 {

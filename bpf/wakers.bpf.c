@@ -18,12 +18,7 @@ char LICENSE[] SEC("license") = "GPL";
 #define STACKS_MAX 64 /* at a time: a thread wakes a crowd with interrupts off */
 
 /* Key: 0. Writer: BPF. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct token_bucket);
-} waker_tokens SEC(".maps");
+PERCPU_MAP(waker_tokens, struct token_bucket);
 
 /* An int up to Linux 7.1, a byte in later ones. */
 struct task_struct___queued {

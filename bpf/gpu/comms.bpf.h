@@ -9,13 +9,7 @@
 #define RANK_UNKNOWN 0xffffffffU
 
 /* Communicators by handle. Writer: BPF. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct bpfprof_gpu_comm_key);
-	__type(value, struct bpfprof_gpu_comm);
-} gpu_comms SEC(".maps");
+HASH_MAP(gpu_comms, 4096, struct bpfprof_gpu_comm_key, struct bpfprof_gpu_comm);
 
 /* Reads hash, rank and size of a communicator, which are neighbours in its struct. */
 static __always_inline void comm_read(struct bpfprof_gpu_comm *comm, __u64 va, __u32 file_nr)

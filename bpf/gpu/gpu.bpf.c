@@ -29,13 +29,7 @@
 char LICENSE[] SEC("license") = "GPL";
 
 /* Functions by number. Writer: user space. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct bpfprof_gpu_process_key);
-	__type(value, struct bpfprof_gpu_memory);
-} gpu_memory SEC(".maps");
+HASH_MAP(gpu_memory, 4096, struct bpfprof_gpu_process_key, struct bpfprof_gpu_memory);
 
 /* Fills in the facts of the call that its first instruction shows. */
 static __always_inline void call_begin(struct pt_regs *ctx, const struct bpfprof_gpu_function *f,

@@ -12,14 +12,11 @@
 
 #include "gpu/kernels.bpf.h"
 
-/* Graphs by handle. Writer: BPF; user space deletes those of processes that have ended. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 8192); /* user space sets more on large machines */
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct bpfprof_gpu_graph_key);
-	__type(value, __u64);
-} gpu_graphs SEC(".maps");
+/*
+ * Graphs by handle; user space sets more on large machines. Writer: BPF; user space deletes those of
+ * processes that have ended.
+ */
+HASH_MAP(gpu_graphs, 8192, struct bpfprof_gpu_graph_key, __u64);
 
 /* The capture of a stream of p; NULL: the stream is not captured. */
 static __noinline struct bpfprof_gpu_capture *capture_find(struct bpfprof_gpu_waits *p,

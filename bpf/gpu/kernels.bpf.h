@@ -18,13 +18,7 @@
  * an unknown handle, or its counts got lost. Writer: BPF; user space deletes those of processes
  * that have ended.
  */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct bpfprof_gpu_graph_key);
-	__type(value, __u64);
-} gpu_kernels SEC(".maps");
+HASH_MAP(gpu_kernels, 16384, struct bpfprof_gpu_graph_key, __u64);
 
 struct name_sum {
 	const struct bpfprof_gpu_name *e;

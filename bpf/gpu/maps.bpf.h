@@ -14,37 +14,16 @@
 #define FUNCTION_OF(cookie) ((__u32)(cookie) & ((1U << BPFPROF_GPU_FUNCTION_BITS) - 1))
 
 /* See struct bpfprof_gpu_function. Writer: user space. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, BPFPROF_GPU_MAX_FUNCTIONS);
-	__type(key, __u32);
-	__type(value, struct bpfprof_gpu_function);
-} gpu_functions SEC(".maps");
+ARRAY_MAP(gpu_functions, BPFPROF_GPU_MAX_FUNCTIONS, struct bpfprof_gpu_function);
 
 /* See struct bpfprof_gpu_file. Writer: user space. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, BPFPROF_GPU_MAX_FILES);
-	__type(key, __u32);
-	__type(value, struct bpfprof_gpu_file);
-} gpu_files SEC(".maps");
+ARRAY_MAP(gpu_files, BPFPROF_GPU_MAX_FILES, struct bpfprof_gpu_file);
 
 /* Counts of all calls. Writer: BPF. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct bpfprof_gpu_key);
-	__type(value, struct bpfprof_gpu_count);
-} gpu_counts SEC(".maps");
+HASH_MAP(gpu_counts, 16384, struct bpfprof_gpu_key, struct bpfprof_gpu_count);
 
 /* Key: enum bpfprof_gpu_counter. Writer: BPF, atomically. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, GPU_NR_COUNTERS);
-	__type(key, __u32);
-	__type(value, __u64);
-} gpu_counters SEC(".maps");
+ARRAY_MAP(gpu_counters, GPU_NR_COUNTERS, __u64);
 
 /*
  * Key 0: gpu_stack; key 1 stays empty. Writer: user space.
@@ -54,12 +33,7 @@ struct {
  * (commit a76ab5731e32; seen in 7.2). Programs that may call others this way are left the thread's
  * own stack, so each program here must have such a call in it.
  */
-struct {
-	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
-	__uint(max_entries, 2);
-	__type(key, __u32);
-	__type(value, __u32);
-} gpu_programs SEC(".maps");
+MAP(gpu_programs, PROG_ARRAY, 2, __u32, __u32, 0);
 
 static __always_inline void gpu_count(__u32 counter)
 {

@@ -13,12 +13,7 @@
 #include "gpu/threads.bpf.h"
 
 /* Key: the low part of a probe's cookie. Writer: user space. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, BPFPROF_GPU_MAX_SITES);
-	__type(key, __u32);
-	__type(value, struct bpfprof_gpu_site);
-} gpu_sites SEC(".maps");
+ARRAY_MAP(gpu_sites, BPFPROF_GPU_MAX_SITES, struct bpfprof_gpu_site);
 
 static __noinline __u64 register_value(struct pt_regs *ctx, __u32 reg)
 {

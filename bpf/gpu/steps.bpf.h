@@ -10,30 +10,13 @@
 #include "gpu/maps.bpf.h"
 
 /* The wanted steps. Writer: user space. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct bpfprof_gpu_steps);
-} gpu_steps SEC(".maps");
+ARRAY_MAP(gpu_steps, 1, struct bpfprof_gpu_steps);
 
 /* Windows by process. Writer: BPF. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct bpfprof_gpu_process_key);
-	__type(value, struct bpfprof_gpu_window);
-} gpu_windows SEC(".maps");
+HASH_MAP(gpu_windows, 4096, struct bpfprof_gpu_process_key, struct bpfprof_gpu_window);
 
 /* Processes in a wanted step, and processes that send their windows. Writer: user space. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct bpfprof_gpu_process_key);
-	__type(value, __u32);
-} gpu_stepping SEC(".maps");
+HASH_MAP(gpu_stepping, 4096, struct bpfprof_gpu_process_key, __u32);
 
 static __always_inline const struct bpfprof_gpu_steps *steps_get(void)
 {

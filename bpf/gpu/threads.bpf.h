@@ -10,12 +10,7 @@
 #include "gpu/maps.bpf.h"
 
 /* The initial value of a thread, too large for a program's stack. Never written. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct bpfprof_gpu_thread);
-} gpu_new_thread SEC(".maps");
+ARRAY_MAP(gpu_new_thread, 1, struct bpfprof_gpu_thread);
 
 /* The current thread, added if needed; NULL if there is no room. */
 static __always_inline struct bpfprof_gpu_thread *thread_get(struct task_struct *task)

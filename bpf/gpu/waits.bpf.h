@@ -24,13 +24,7 @@
 #define WAITED_NS 100000 /* a longer synchronization has returned when the work was done */
 
 /* Events by handle. Writer: BPF; user space deletes those of processes that have ended. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 32768);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct bpfprof_gpu_event_key);
-	__type(value, struct bpfprof_gpu_recorded);
-} gpu_events SEC(".maps");
+HASH_MAP(gpu_events, 32768, struct bpfprof_gpu_event_key, struct bpfprof_gpu_recorded);
 
 /*
  * Is the thread's launch captured and not run? Then its key has no grid and block: a server

@@ -19,31 +19,16 @@
 #define FRAME_HIDDEN 1
 
 /* Key: number; value: user space writes it once, before a process refers to it. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 64);
-	__type(key, __u32);
-	__type(value, struct bpfprof_python_layout);
-} layouts __weak SEC(".maps");
+ARRAY_MAP(layouts, 64, struct bpfprof_python_layout);
 
 /* Runtimes of processes; element 0 stays empty. Writer: user space. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 8192);
-	__type(key, __u32);
-	__type(value, struct bpfprof_python);
-} pythons __weak SEC(".maps");
+ARRAY_MAP(pythons, 8192, struct bpfprof_python);
 
 /*
  * Code objects that were sent. Writer: BPF; user space deletes those of processes that have ended.
  * Allocated beforehand, because an interrupt cannot always allocate memory.
  */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 65536);
-	__type(key, struct bpfprof_code_key);
-	__type(value, struct bpfprof_code_known);
-} codes __weak SEC(".maps");
+MAP(codes, HASH, 65536, struct bpfprof_code_key, struct bpfprof_code_known, 0);
 
 /* Reads the part of the code object that has the fields to its place in py->code. */
 static __always_inline int code_read(struct python_scratch *py, __u64 va)

@@ -18,13 +18,7 @@
 #define PROOF_AHEAD 16 /* entries to search for in all these words */
 
 /* Eval loops by image. Writer: user space. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1024);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, __u32);
-	__type(value, struct bpfprof_evals);
-} evals __weak SEC(".maps");
+HASH_MAP(evals, 1024, __u32, struct bpfprof_evals);
 
 static __always_inline __u32 eval_flags(__u32 image, __u64 off)
 {
