@@ -164,5 +164,5 @@ help:
 	'make image        the container image, $(B)/bpfprof-image.tar' \
 	'make install      PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)' \
 	'make counters     write the tables of docs/counters.md' \
-	'make layouts     compare user/python/layouts.h with the CPython headers found here' \
+	'make layouts      compare user/python/layouts.h with the CPython headers found here' \
 	'make format vmlinux clean'
