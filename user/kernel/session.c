@@ -432,18 +432,23 @@ void session_targets_clear(struct session *session, uint32_t groups)
 	}
 }
 
-void session_counters(const struct session *session, uint64_t counters[BPFPROF_NR_COUNTERS])
+void session_sum(const struct session *session, const struct bpf_map *map, uint64_t *ret, size_t nr)
 {
-	uint32_t key = 0, cpu, i;
-	__cleanup(free_mem) uint64_t *values = NULL;
+	uint32_t key = 0, cpu;
+	__cleanup(free_mem) uint64_t *values = calloc(session->nr_cpus * nr, sizeof(*values));
+	size_t i;
 
-	memset(counters, 0, BPFPROF_NR_COUNTERS * sizeof(*counters));
-	values = calloc((size_t)session->nr_cpus * BPFPROF_NR_COUNTERS, sizeof(*values));
-	if (!values || bpf_map_lookup_elem(bpf_map__fd(session->skel->maps.counters), &key, values))
+	memset(ret, 0, nr * sizeof(*ret));
+	if (!values || bpf_map_lookup_elem(bpf_map__fd(map), &key, values))
 		return;
 	for (cpu = 0; cpu < session->nr_cpus; cpu++)
-		for (i = 0; i < BPFPROF_NR_COUNTERS; i++)
-			counters[i] += values[cpu * BPFPROF_NR_COUNTERS + i];
+		for (i = 0; i < nr; i++)
+			ret[i] += values[cpu * nr + i];
+}
+
+void session_counters(const struct session *session, uint64_t counters[BPFPROF_NR_COUNTERS])
+{
+	session_sum(session, session->skel->maps.counters, counters, BPFPROF_NR_COUNTERS);
 }
 
 /* The number after `key:` in the fdinfo of one of our maps or programs. */

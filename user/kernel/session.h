@@ -110,7 +110,10 @@ bool session_tells_interrupts(const struct session *session);
 /* The program of the clock: run by each perf event, or to arm timers. */
 struct bpf_program *session_clock_program(const struct session *session);
 
-/* Counters summed over all CPUs. */
+/* The nr counters with key 0 of a per-CPU map, summed over all CPUs; zeros if they cannot be read. */
+void session_sum(const struct session *session, const struct bpf_map *map, uint64_t *ret,
+		 size_t nr);
+/* The sums of the map counters. */
 void session_counters(const struct session *session, uint64_t counters[BPFPROF_NR_COUNTERS]);
 /* Memory that the kernel charges for our maps (memlock of fdinfo). */
 uint64_t session_map_bytes(const struct session *session); /* 0 after session_close() */

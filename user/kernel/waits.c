@@ -27,6 +27,7 @@
 #define TOKENS_MAX 250
 
 #define KICK_PAGES 4
+#define NR_PROGRAMS 5
 
 /* A ring buffer without a reader. */
 struct kick_ring {
@@ -36,7 +37,7 @@ struct kick_ring {
 
 struct waits {
 	struct session *session;
-	struct bpf_link *switched, *execs, *woken, *stack, *wakers;
+	struct bpf_link *links[NR_PROGRAMS];
 	struct bpfprof_wait_control control;
 	uint64_t adapted_ns;
 	uint64_t base_period_ns, max_period_ns;
@@ -164,26 +165,27 @@ static bool delays_are_counted(void)
 static int attach(struct waits *waits)
 {
 	struct bpfprof_bpf *skel = waits->session->skel;
-
+	const struct session_options *options = &waits->session->options;
+	/* The kernel counts waits for a CPU too late for --off-cpu, or not at all. */
+	bool woken = options->waits != SESSION_WALL || !delays_are_counted();
 	/* The first programs do nothing until the last one is attached. */
-	waits->stack = bpf_program__attach(skel->progs.wait_stack);
-	/* Blocked time alone must be known before the kernel has counted the rest. */
-	if (waits->stack &&
-	    (waits->session->options.waits != SESSION_WALL || !delays_are_counted())) {
-		waits->woken = bpf_program__attach(skel->progs.thread_woken);
-		if (!waits->woken)
+	struct bpf_program *programs[NR_PROGRAMS] = {
+		skel->progs.wait_stack,
+		woken ? skel->progs.thread_woken : NULL,
+		options->wakers ? skel->progs.thread_wakes : NULL,
+		skel->progs.thread_execs,
+		skel->progs.thread_switched,
+	};
+	size_t i;
+
+	for (i = 0; i < NR_PROGRAMS; i++) {
+		if (!programs[i])
+			continue;
+		waits->links[i] = bpf_program__attach(programs[i]);
+		if (!waits->links[i])
 			return -errno;
 	}
-	if (waits->stack && waits->session->options.wakers) {
-		waits->wakers = bpf_program__attach(skel->progs.thread_wakes);
-		if (!waits->wakers)
-			return -errno;
-	}
-	if (waits->stack)
-		waits->execs = bpf_program__attach(skel->progs.thread_execs);
-	if (waits->execs)
-		waits->switched = bpf_program__attach(skel->progs.thread_switched);
-	return waits->switched ? 0 : -errno;
+	return 0;
 }
 
 int waits_start(struct waits **ret, struct session *session, uint32_t hz)
@@ -301,12 +303,12 @@ uint64_t waits_open_since_ns(const struct waits *waits, const struct bpfprof_wai
 
 void waits_stop(struct waits *waits)
 {
-	bpf_link__destroy(waits->switched);
-	bpf_link__destroy(waits->execs);
-	bpf_link__destroy(waits->woken);
-	bpf_link__destroy(waits->wakers);
-	bpf_link__destroy(waits->stack);
-	waits->switched = waits->execs = waits->woken = waits->wakers = waits->stack = NULL;
+	size_t i;
+
+	for (i = NR_PROGRAMS; i--;) {
+		bpf_link__destroy(waits->links[i]);
+		waits->links[i] = NULL;
+	}
 }
 
 void waits_free(struct waits *waits)
@@ -360,15 +362,6 @@ void waits_each(struct waits *waits, void (*each)(void *arg, const struct bpfpro
 
 void waits_counters(const struct waits *waits, uint64_t counters[WAIT_NR_COUNTERS])
 {
-	uint32_t key = 0, cpu, i, nr_cpus = waits->session->nr_cpus;
-	__cleanup(free_mem) uint64_t *values = NULL;
-
-	memset(counters, 0, WAIT_NR_COUNTERS * sizeof(*counters));
-	values = calloc((size_t)nr_cpus * WAIT_NR_COUNTERS, sizeof(*values));
-	if (!values || bpf_map_lookup_elem(bpf_map__fd(waits->session->skel->maps.wait_counters),
-					   &key, values))
-		return;
-	for (cpu = 0; cpu < nr_cpus; cpu++)
-		for (i = 0; i < WAIT_NR_COUNTERS; i++)
-			counters[i] += values[cpu * WAIT_NR_COUNTERS + i];
+	session_sum(waits->session, waits->session->skel->maps.wait_counters, counters,
+		    WAIT_NR_COUNTERS);
 }
