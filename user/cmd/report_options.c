@@ -61,13 +61,11 @@ static const struct flag rows[] = {
 	  .take = take_file, .refusal = "must name a file" },
 	{ "output", "FILE",
 	  "write all files as one instead of a table; the suffix\n"
-	  "says how: .pb.gz, .folded, .html, .svg,\n"
-	  ".speedscope.json or .raw",
+	  "says how: " OUTPUT_SUFFIXES,
 	  OUTPUTS_ROW, .marked = true },
-	{ "format", "FORMAT",
-	  "pprof, folded, html, svg, speedscope or raw, where the\nname does not say it (-o -)",
-	  FLAG_CUSTOM, AT(record.format), .marked = true, .take = take_format,
-	  .refusal = "must be " OUTPUTS_FORMATS },
+	{ "format", "FORMAT", OUTPUT_NAMES ", where the\nname does not say it (-o -)", FLAG_CUSTOM,
+	  AT(record.format), .marked = true, .take = take_format,
+	  .refusal = "must be " OUTPUT_NAMES },
 	{ "by", "WHAT",
 	  "rows are function, line, library, process, rank, task,\n"
 	  "pod or thread (function); with -o, what the first frame\n"

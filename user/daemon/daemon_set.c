@@ -3,6 +3,7 @@
 #include "daemon/daemon.h"
 
 #include "base/time.h"
+#include "daemon/sets.h"
 #include "formats/output.h"
 #include "profile/profile.h"
 
@@ -10,11 +11,6 @@ int set_write(const struct daemon *daemon, struct store *store, const struct sto
 	      const struct profiles *profiles, struct store_set *set, struct store_counts *counts)
 {
 	const struct profile *profile = profiles->cpu;
-	static const enum output_format formats[STORE_NR_FILES] = {
-		[STORE_PPROF] = OUTPUT_PPROF,	     [STORE_FOLDED] = OUTPUT_FOLDED,
-		[STORE_HTML] = OUTPUT_HTML,	     [STORE_CUDA_PPROF] = OUTPUT_PPROF,
-		[STORE_CUDA_FOLDED] = OUTPUT_FOLDED, [STORE_CUDA_HTML] = OUTPUT_HTML,
-	};
 	struct output_options options = { .threads = daemon->options->threads };
 	uint64_t seconds;
 	enum store_file file;
@@ -26,9 +22,9 @@ int set_write(const struct daemon *daemon, struct store *store, const struct sto
 		return err;
 	for (file = 0; file < STORE_NR_FILES && !err; file++)
 		if (set->fds[file] >= 0)
-			err = output_write_fd(set->fds[file], formats[file],
-					      file < STORE_NR_CPU_FILES ? profile : profiles->calls,
-					      &options);
+			err = output_write_fd(
+				set->fds[file], output_format_by_path(store_latest_name(file)),
+				file < STORE_NR_CPU_FILES ? profile : profiles->calls, &options);
 	if (err) {
 		store_abort(store, set);
 		return err;

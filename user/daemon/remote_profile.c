@@ -36,7 +36,7 @@
 #define FILES_PREFIX "/files/"
 
 static const char *const kind_names[REMOTE_PROFILE_NR_KINDS] = { "profile", "dump", "files" };
-static const char plain[] = "text/plain; charset=utf-8";
+static const char plain[] = OUTPUT_PLAIN;
 
 static void refuse(struct daemon *daemon, struct http_reply *reply, unsigned int status,
 		   const char *reason, const char *text)
@@ -118,33 +118,16 @@ static void job_reply(struct remote_profile_job *job, unsigned int status, const
 	http_later_reply(job->later, &reply);
 }
 
-static const char *type_of(enum output_format format)
-{
-	switch (format) {
-	case OUTPUT_HTML:
-		return "text/html; charset=utf-8";
-	case OUTPUT_SVG:
-		return "image/svg+xml";
-	case OUTPUT_SPEEDSCOPE:
-		return "application/json";
-	case OUTPUT_FOLDED:
-	case OUTPUT_RAW:
-		return plain;
-	default:
-		return "application/octet-stream";
-	}
-}
-
 static void job_stream(struct remote_profile_job *job, uint64_t size)
 {
 	const char *name = NULL, *type = plain;
 
 	if (job->kind == REMOTE_PROFILE_PROFILE) {
-		type = type_of(job->query.format);
+		type = output_content_type(job->query.format);
 		name = job->query.format == OUTPUT_PPROF ? "profile.pb.gz" : NULL;
 	} else if (job->kind == REMOTE_PROFILE_FILES) {
 		name = strrchr(job->path, '/') ? strrchr(job->path, '/') + 1 : job->path;
-		type = type_of(output_format_by_path(name));
+		type = output_content_type(output_format_by_path(name));
 		if (!*name) {
 			name = NULL;
 			type = plain;

@@ -77,7 +77,7 @@ static const struct flag parameters[] = {
 	{ "seconds", NULL, NULL, SECONDS_ROW, .marked = true },
 	{ "duration", NULL, NULL, SECONDS_ROW, .marked = true },
 	{ "format", NULL, NULL, FLAG_CUSTOM, AT(format), .marked = true, .take = take_format,
-	  .refusal = "must be pprof, folded, html, svg, speedscope or raw" },
+	  .refusal = "must be " OUTPUT_NAMES },
 	{ "native", NULL, NULL, FLAG_CUSTOM, AT(native), .take = take_native,
 	  .refusal = "must be 1 or 0" },
 	{ "pid", NULL, NULL, FLAG_PIDS, CHOICE_AT(pids), .repeatable = true },

@@ -20,30 +20,36 @@
 #define MAX_TRIES 100
 
 static const struct {
-	enum output_format format;
-	const char *name;
-	const char *suffix;
+	const char *name, *suffix, *type;
 	int (*write)(FILE *out, const struct profile *profile,
 		     const struct output_options *options);
-} formats[] = {
-	{ OUTPUT_PPROF, "pprof", ".pb.gz", pprof_write },
-	{ OUTPUT_FOLDED, "folded", ".folded", folded_write },
-	{ OUTPUT_HTML, "html", ".html", html_write },
-	{ OUTPUT_SVG, "svg", ".svg", svg_write },
-	{ OUTPUT_SPEEDSCOPE, "speedscope", ".speedscope.json", speedscope_write },
-	{ OUTPUT_RAW, "raw", ".raw", raw_write },
+} formats[] = { [OUTPUT_INVALID] = { "", "", OUTPUT_BYTES, NULL },
+		[OUTPUT_TRACE] = { "trace", ".json", "application/json", NULL },
+#define ROW(VALUE, NAME, SUFFIX, TYPE) [OUTPUT_##VALUE] = { #NAME, SUFFIX, TYPE, NAME##_write },
+		OUTPUT_EACH(ROW)
+#undef ROW
 };
 
 #define NR_FORMATS (sizeof(formats) / sizeof(formats[0]))
 
 enum output_format output_format_by_name(const char *name)
 {
-	size_t i;
+	enum output_format format;
 
-	for (i = 0; i < NR_FORMATS; i++)
-		if (!strcmp(name, formats[i].name))
-			return formats[i].format;
+	for (format = OUTPUT_TRACE + 1; format < NR_FORMATS; format++)
+		if (!strcmp(name, formats[format].name))
+			return format;
 	return OUTPUT_INVALID;
+}
+
+const char *output_suffix(enum output_format format)
+{
+	return formats[format].suffix;
+}
+
+const char *output_content_type(enum output_format format)
+{
+	return formats[format].type;
 }
 
 bool output_has_suffix(const char *path, const char *suffix)
@@ -53,28 +59,19 @@ bool output_has_suffix(const char *path, const char *suffix)
 	return len > suffix_len && !strcmp(path + len - suffix_len, suffix);
 }
 
-/* Index of the format that path's suffix says; NR_FORMATS: it says none. */
-static size_t suffix_find(const char *path)
-{
-	size_t i;
-
-	for (i = 0; i < NR_FORMATS; i++)
-		if (output_has_suffix(path, formats[i].suffix))
-			break;
-	return i;
-}
-
 enum output_format output_format_by_path(const char *path)
 {
-	size_t i = suffix_find(path);
+	enum output_format format;
 
-	return i < NR_FORMATS ? formats[i].format : OUTPUT_INVALID;
+	for (format = OUTPUT_TRACE + 1; format < NR_FORMATS; format++)
+		if (output_has_suffix(path, formats[format].suffix))
+			return format;
+	return OUTPUT_INVALID;
 }
 
 void output_path_insert(struct buf *dst, const char *path, const char *what)
 {
-	size_t i = suffix_find(path);
-	const char *suffix = i < NR_FORMATS ? formats[i].suffix : "";
+	const char *suffix = output_suffix(output_format_by_path(path));
 
 	buf_add(dst, path, strlen(path) - strlen(suffix));
 	buf_add_str(dst, what);
@@ -381,7 +378,7 @@ static int write_stream(struct target *target, int (*writer)(FILE *out, void *ar
 }
 
 struct profile_job {
-	size_t format; /* index */
+	enum output_format format;
 	const struct profile *profile;
 	const struct output_options *options;
 };
@@ -393,24 +390,13 @@ static int profile_write(FILE *out, void *arg)
 	return formats[job->format].write(out, job->profile, job->options);
 }
 
-/* Index in formats, NR_FORMATS if there is none. */
-static size_t format_find(enum output_format format)
-{
-	size_t i;
-
-	for (i = 0; i < NR_FORMATS; i++)
-		if (formats[i].format == format)
-			break;
-	return i;
-}
-
 int output_write_fd(int fd, enum output_format format, const struct profile *profile,
 		    const struct output_options *options)
 {
-	struct profile_job job = { format_find(format), profile, options };
+	struct profile_job job = { format, profile, options };
 	struct target target = { .fd = fd, .keep_fd = true };
 
-	return job.format == NR_FORMATS ? -EINVAL : write_stream(&target, profile_write, &job);
+	return formats[format].write ? write_stream(&target, profile_write, &job) : -EINVAL;
 }
 
 int output_write_by(const char *path, int (*writer)(FILE *out, void *arg), void *arg)
@@ -429,9 +415,9 @@ int output_write_by(const char *path, int (*writer)(FILE *out, void *arg), void 
 int output_write(const char *path, enum output_format format, const struct profile *profile,
 		 const struct output_options *options)
 {
-	struct profile_job job = { format_find(format), profile, options };
+	struct profile_job job = { format, profile, options };
 
-	return job.format == NR_FORMATS ? -EINVAL : output_write_by(path, profile_write, &job);
+	return formats[format].write ? output_write_by(path, profile_write, &job) : -EINVAL;
 }
 
 int output_write_bytes(const char *path, const void *data, size_t len)

@@ -18,15 +18,37 @@
 struct buf;
 struct profile;
 
+/*
+ * The formats, one line each: its value in the enum, its name (NAME_write() in NAME.c writes it), the
+ * suffix that says it, and its content type. A new format is one line with MORE and that file. FIRST,
+ * MORE and LAST make a text of each line with the right separator before it.
+ */
+#define OUTPUT_FORMATS(FIRST, MORE, LAST)                                                          \
+	FIRST(PPROF, pprof, ".pb.gz", OUTPUT_BYTES)                                                \
+	MORE(FOLDED, folded, ".folded", OUTPUT_PLAIN)                                              \
+	MORE(HTML, html, ".html", "text/html; charset=utf-8")                                      \
+	MORE(SVG, svg, ".svg", "image/svg+xml")                                                    \
+	MORE(SPEEDSCOPE, speedscope, ".speedscope.json", "application/json")                       \
+	LAST(RAW, raw, ".raw", OUTPUT_PLAIN) /* py-spy raw */
+#define OUTPUT_EACH(EACH) OUTPUT_FORMATS(EACH, EACH, EACH)
+
+#define OUTPUT_PLAIN "text/plain; charset=utf-8"
+#define OUTPUT_BYTES "application/octet-stream"
+
+/* "pprof, folded ... or raw"; ".pb.gz, .folded ... or .raw"; the same without "or". */
+#define OUTPUT_NAMES OUTPUT_FORMATS(OUTPUT_NAME, ", " OUTPUT_NAME, " or " OUTPUT_NAME)
+#define OUTPUT_SUFFIXES OUTPUT_FORMATS(OUTPUT_SUFFIX, ", " OUTPUT_SUFFIX, " or " OUTPUT_SUFFIX)
+#define OUTPUT_NAME_LIST OUTPUT_FORMATS(OUTPUT_NAME, ", " OUTPUT_NAME, ", " OUTPUT_NAME)
+#define OUTPUT_SUFFIX_LIST OUTPUT_FORMATS(OUTPUT_SUFFIX, " " OUTPUT_SUFFIX, " " OUTPUT_SUFFIX)
+#define OUTPUT_NAME(VALUE, NAME, SUFFIX, TYPE) #NAME
+#define OUTPUT_SUFFIX(VALUE, NAME, SUFFIX, TYPE) SUFFIX
+
 enum output_format {
 	OUTPUT_INVALID = 0,
-	OUTPUT_PPROF, /* .pb.gz */
-	OUTPUT_FOLDED, /* .folded */
-	OUTPUT_HTML, /* .html */
-	OUTPUT_SVG, /* .svg */
-	OUTPUT_SPEEDSCOPE, /* .speedscope.json */
-	OUTPUT_RAW, /* .raw: py-spy raw */
-	OUTPUT_TRACE, /* .json: Chrome trace; of no profile, so none of these functions knows it */
+	OUTPUT_TRACE, /* .json: a Chrome trace; not made from a profile */
+#define OUTPUT_VALUE(VALUE, NAME, SUFFIX, TYPE) OUTPUT_##VALUE,
+	OUTPUT_EACH(OUTPUT_VALUE)
+#undef OUTPUT_VALUE
 };
 
 /*
@@ -52,9 +74,11 @@ struct output_options {
 	const char *caption; /* beside it; NULL = made from the profile */
 };
 
-/* By name (pprof folded html svg speedscope raw) or by the suffix of path. OUTPUT_INVALID if unknown. */
+/* By name, or by the suffix of path. OUTPUT_INVALID if unknown; never OUTPUT_TRACE. */
 enum output_format output_format_by_name(const char *name);
 enum output_format output_format_by_path(const char *path);
+const char *output_suffix(enum output_format format); /* "" of OUTPUT_INVALID */
+const char *output_content_type(enum output_format format);
 bool output_has_suffix(const char *path, const char *suffix); /* and something before it */
 /* Adds path with `what` in front of the suffix that says its format, or at its end without one. */
 void output_path_insert(struct buf *dst, const char *path, const char *what);
@@ -96,13 +120,11 @@ int output_write_fd(int fd, enum output_format format, const struct profile *pro
 		    const struct output_options *options);
 
 /* The writers themselves: 0 or -errno; stream errors are checked by the caller (ferror). */
-int pprof_write(FILE *out, const struct profile *profile, const struct output_options *options);
-int folded_write(FILE *out, const struct profile *profile, const struct output_options *options);
-int html_write(FILE *out, const struct profile *profile, const struct output_options *options);
-int svg_write(FILE *out, const struct profile *profile, const struct output_options *options);
-int speedscope_write(FILE *out, const struct profile *profile,
-		     const struct output_options *options);
-int raw_write(FILE *out, const struct profile *profile, const struct output_options *options);
+#define OUTPUT_WRITER(VALUE, NAME, SUFFIX, TYPE)                                                   \
+	int NAME##_write(FILE *out, const struct profile *profile,                                 \
+			 const struct output_options *options);
+OUTPUT_EACH(OUTPUT_WRITER)
+#undef OUTPUT_WRITER
 
 /* Text of one frame as .raw shows it, `NAME (PATH:LINE)`; nothing of what it leaves out. */
 struct profile_location;

@@ -16,6 +16,7 @@
 
 #define REASON_MAX 1024
 #define WORD_MAX 32
+#define HELP_WIDTH 58
 #define HELP_COLUMN 27
 
 static const char exit_text[] =
@@ -389,6 +390,18 @@ static void pad(struct buf *dst, size_t line_start)
 		buf_add_char(dst, ' ');
 }
 
+/* The length of the next line: a list of formats may be longer than there is room for. */
+static size_t help_line(const char *text)
+{
+	size_t len = strcspn(text, "\n");
+
+	if (len <= HELP_WIDTH)
+		return len;
+	for (len = HELP_WIDTH; len && text[len] != ' '; len--)
+		;
+	return len;
+}
+
 static void flags_help(struct buf *dst, const struct flag *flags)
 {
 	struct flag_walk walk = flag_walk(flags, NULL);
@@ -408,13 +421,13 @@ static void flags_help(struct buf *dst, const struct flag *flags)
 		if (flag->value)
 			buf_printf(dst, " %s", flag->value);
 		for (const char *line = flag->help; *line;) {
-			size_t len = strcspn(line, "\n");
+			size_t len = help_line(line);
 
 			pad(dst, start);
 			buf_add(dst, line, len);
 			buf_add_char(dst, '\n');
 			start = dst->len;
-			line += len + (line[len] == '\n');
+			line += len + (line[len] != 0);
 		}
 	}
 	buf_add_str(dst, "  -h, --help               show this\n");

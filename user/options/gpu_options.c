@@ -52,12 +52,11 @@ static const struct flag rows[] = {
 	  AT(record.duration_ns), .letter = 'd',
 	  .refusal = "must be a number of seconds, or one like 30s, 5m, 2h" },
 	{ "output", "FILE",
-	  "write calls by stack, too; the suffix says how: .pb.gz,\n"
-	  ".folded, .html, .svg, .speedscope.json or .raw; .json is a\n"
-	  "trace of each call, for Perfetto",
+	  "write calls by stack, too; the suffix says how:\n" OUTPUT_SUFFIXES
+	  ";\n.json is a trace of each call, for Perfetto",
 	  OUTPUTS_ROW },
 	{ "format", "FORMAT",
-	  "trace, pprof, folded, html, svg, speedscope or raw,\n"
+	  "trace, " OUTPUT_NAMES ",\n"
 	  "where the name does not say it (-o -)",
 	  OUTPUTS_FORMAT_ROW },
 	{ "max-trace-bytes", "BYTES", "of a trace: the newest calls are kept (256M)",

@@ -142,14 +142,14 @@ static const struct flag record_rows[] = {
 	  .refusal = "event must be cpu-clock or cycles" },
 	{ "output", "FILE",
 	  "write FILE, may be given again; its suffix chooses\n"
-	  "the format: .pb.gz .folded .html .svg\n"
-	  ".speedscope.json .raw (bpfprof-%t.html); .json is the\n"
-	  "timeline of Ray's tasks and actor calls, for Perfetto",
+	  "the format: " OUTPUT_SUFFIX_LIST " (bpfprof-%t.html);\n"
+	  ".json is the timeline of Ray's tasks and actor calls,\n"
+	  "for Perfetto",
 	  OUTPUTS_ROW },
 	{ "format", "FORMAT",
-	  "pprof, folded, html, svg, speedscope, raw or trace:\n"
-	  "for -o - and names whose suffix says nothing; with a\n"
-	  "single -o it wins over the suffix",
+	  OUTPUT_NAME_LIST " or trace:\n"
+			   "for -o - and names whose suffix says nothing; with a\n"
+			   "single -o it wins over the suffix",
 	  OUTPUTS_FORMAT_ROW },
 	{ "max-trace-bytes", "BYTES", "of a timeline: the newest calls are kept (256M)",
 	  OUTPUTS_TRACE_BYTES_ROW },
@@ -200,21 +200,14 @@ static const struct flag record_rows[] = {
 
 static int choose_formats(void *object, struct buf *error)
 {
-	static const char *const default_paths[] = {
-		[OUTPUT_INVALID] = "bpfprof-%t.html",
-		[OUTPUT_PPROF] = "bpfprof-%t.pb.gz",
-		[OUTPUT_FOLDED] = "bpfprof-%t.folded",
-		[OUTPUT_HTML] = "bpfprof-%t.html",
-		[OUTPUT_SVG] = "bpfprof-%t.svg",
-		[OUTPUT_SPEEDSCOPE] = "bpfprof-%t.speedscope.json",
-		[OUTPUT_RAW] = "bpfprof-%t.raw",
-		[OUTPUT_TRACE] = "bpfprof-%t.json",
-	};
 	struct record_options *options = object;
+	char path[64];
 	int err = 0;
 
+	snprintf(path, sizeof(path), "bpfprof-%%t%s",
+		 output_suffix(options->format ?: OUTPUT_HTML));
 	if (!options->nr_outputs)
-		err = outputs_take(options, default_paths[options->format], error);
+		err = outputs_take(options, path, error);
 	return err ?: outputs_choose_formats(options, true, error);
 }
 

@@ -13,8 +13,6 @@
 
 #define OUTPUTS_MAX 1024
 #define TRACE_BYTES_DEFAULT (256ULL << 20)
-#define TRACE_SUFFIX ".json"
-#define SUFFIXES ".pb.gz, .folded, .html, .svg, .speedscope.json or .raw"
 
 /* The next part of a path that is neither "" nor "."; NULL at the end. */
 static const char *path_part(const char **path, size_t *ret_len)
@@ -126,7 +124,8 @@ static enum output_format format_by_path(const char *path, bool traces)
 {
 	enum output_format format = output_format_by_path(path);
 
-	return format == OUTPUT_INVALID && traces && output_has_suffix(path, TRACE_SUFFIX)
+	return format == OUTPUT_INVALID && traces &&
+			       output_has_suffix(path, output_suffix(OUTPUT_TRACE))
 		       ? OUTPUT_TRACE
 		       : format;
 }
@@ -164,8 +163,8 @@ int outputs_choose_formats(struct record_options *options, bool traces, struct b
 			continue;
 		buf_add_str(error, "-o ");
 		text_add_typed(error, output->path);
-		buf_add_str(error, standard ? ": standard output needs --format " OUTPUTS_FORMATS
-					    : ": the name must end in " SUFFIXES);
+		buf_add_str(error, standard ? ": standard output needs --format " OUTPUT_NAMES
+					    : ": the name must end in " OUTPUT_SUFFIXES);
 		if (traces)
 			buf_add_str(error, standard ? ", or trace" : ", in .json for a trace");
 		if (!standard)

@@ -6,12 +6,11 @@
 
 #include <stdbool.h>
 
+#include "formats/output.h"
 #include "options/flag.h"
 #include "options/options.h"
 
 struct buf;
-
-#define OUTPUTS_FORMATS "pprof, folded, html, svg, speedscope or raw"
 
 /* The rest of the rows --output, --format and --max-trace-bytes, after name, value and help. */
 #define OUTPUTS_ROW                                                                                \
@@ -20,7 +19,7 @@ struct buf;
 		.release = outputs_release
 #define OUTPUTS_FORMAT_ROW                                                                         \
 	FLAG_CUSTOM, FLAG_AT(struct record_options, format),                                       \
-		.take = outputs_take_format, .refusal = "format must be trace, " OUTPUTS_FORMATS
+		.take = outputs_take_format, .refusal = "format must be trace, " OUTPUT_NAMES
 #define OUTPUTS_TRACE_BYTES_ROW                                                                    \
 	FLAG_BYTES, FLAG_AT(struct record_options, max_trace_bytes),                               \
 		.min = 64ULL << 10, .max = 16ULL << 30,                                            \
