@@ -184,11 +184,11 @@ static int run_daemon(const struct command *command, int argc, char *argv[])
 	host = config_get(&config, "BPFPROF_HOST");
 	if (host && setenv("BPFPROF_HOST", host, 1))
 		log_error("BPFPROF_HOST: %s", strerror(errno));
+	config_unload(&config);
 	log_set_level(options.log_level);
 	log_set_format(options.log_format);
-	err = daemon_run(&options, &config, argc, argv);
+	err = daemon_run(&options, argc, argv);
 	options_fini(&daemon_flags, &options);
-	config_unload(&config);
 	return err;
 }
 

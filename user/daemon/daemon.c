@@ -206,8 +206,7 @@ static void reload(struct daemon *daemon)
 			  message.data ? message.data : "out of memory");
 		return;
 	}
-	config_unload(daemon->config);
-	*daemon->config = config;
+	config_unload(&config); /* options have copies of it */
 	err = filter_set(daemon, &options.choice, &message);
 	if (err) {
 		log_error("SIGHUP: %s: nothing is changed",
@@ -500,9 +499,9 @@ static int run(struct daemon *daemon, int signal_fd)
 	return finish(daemon, signal_fd);
 }
 
-int daemon_run(struct daemon_options *options, struct config *config, int argc, char *const argv[])
+int daemon_run(struct daemon_options *options, int argc, char *const argv[])
 {
-	struct daemon daemon = { .options = options, .config = config, .argc = argc, .argv = argv };
+	struct daemon daemon = { .options = options, .argc = argc, .argv = argv };
 	__cleanup(close_fd) int signal_fd = -1;
 	int status;
 

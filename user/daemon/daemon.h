@@ -132,7 +132,6 @@ struct daemon_calls {
 
 struct daemon {
 	struct daemon_options *options;
-	struct config *config;
 	char *output; /* the folder */
 	int argc;
 	char *const *argv; /* to be parsed again */

@@ -45,9 +45,9 @@ int daemon_configure(struct daemon_options *options, struct config *config, int 
 		     char *const argv[], struct buf *error);
 
 /*
- * Runs until SIGTERM or SIGINT. SIGHUP parses argv again and changes options and config, which
- * remain the caller's. An exit status.
+ * Runs until SIGTERM or SIGINT. SIGHUP parses argv again and changes options, which remain the
+ * caller's. An exit status.
  */
-int daemon_run(struct daemon_options *options, struct config *config, int argc, char *const argv[]);
+int daemon_run(struct daemon_options *options, int argc, char *const argv[]);
 
 #endif

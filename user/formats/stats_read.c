@@ -75,35 +75,26 @@ uint64_t profile_read_stats(struct profile_read *read, const char *text, size_t 
 {
 	struct strtab *strings = read->builder.strings;
 	struct run_stats *to = &read->stats;
-	const json_t *object;
+	const struct stats_count *count;
+	enum counter_group group;
 	const char *name;
 	uint64_t ns;
 	json_t *json;
 
 	if (wiped_json_load_reals(&json, text, len, MAX_PARSED_BYTES))
 		return 0;
-	object = json_object_get(json, "samples");
-	to->samples += count_of(object, "total");
-	to->user += count_of(object, "user");
-	to->kernel_only += count_of(object, "kernel_only");
-	to->python += count_of(object, "python");
-	object = json_object_get(json, "stacks");
-	to->complete += count_of(object, "complete");
-	to->truncated += count_of(object, "truncated");
-	to->unmerged += count_of(object, "unmerged");
-	reasons_add(strings, &to->stack_reasons, json_object_get(object, "reasons"));
-	reasons_add(strings, &to->lost, json_object_get(json, "lost"));
-	object = json_object_get(json, "clock");
-	name = json_string_value(json_object_get(object, "name"));
+	for (count = stats_counts; count->key; count++)
+		*stats_count(to, count) +=
+			count_of(json_object_get(json, count->object), count->key);
+	reasons_add(strings, &to->stack_reasons,
+		    json_object_get(json_object_get(json, "stacks"), "reasons"));
+	for (group = COUNTER_LOST; group < COUNTER_TRACE; group++)
+		if (stats_group_key(group))
+			reasons_add(strings, stats_group(to, group),
+				    json_object_get(json, stats_group_key(group)));
+	name = json_string_value(json_object_get(json_object_get(json, "clock"), "name"));
 	if (name)
 		to->clock_name = text_of(strings, name);
-	reasons_add(strings, &to->clock, json_object_get(json, "clock"));
-	reasons_add(strings, &to->walk, json_object_get(json, "walk"));
-	reasons_add(strings, &to->files, json_object_get(json, "files"));
-	reasons_add(strings, &to->containers, json_object_get(json, "containers"));
-	reasons_add(strings, &to->environments, json_object_get(json, "environments"));
-	reasons_add(strings, &to->steps, json_object_get(json, "steps"));
-	reasons_add(strings, &to->waits, json_object_get(json, "waits"));
 	name = json_string_value(json_object_get(json, "rest_of"));
 	if (name)
 		to->rest_of = text_of(strings, name);

@@ -46,42 +46,64 @@ void stats_add_reasons(struct stats_reasons *to, const struct stats_reasons *fro
 		stats_add(to, from->reasons[i].name, from->reasons[i].count);
 }
 
-struct stats_reasons *stats_group(struct run_stats *stats, enum counter_group group)
-{
-	static const size_t offsets[COUNTER_NR_GROUPS] = {
-		[COUNTER_LOST] = offsetof(struct run_stats, lost),
-		[COUNTER_STACKS] = offsetof(struct run_stats, stack_reasons),
-		[COUNTER_CLOCK] = offsetof(struct run_stats, clock),
-		[COUNTER_WALK] = offsetof(struct run_stats, walk),
-		[COUNTER_FILES] = offsetof(struct run_stats, files),
-		[COUNTER_CONTAINERS] = offsetof(struct run_stats, containers),
-		[COUNTER_ENVIRONMENTS] = offsetof(struct run_stats, environments),
-		[COUNTER_STEPS] = offsetof(struct run_stats, steps),
-		[COUNTER_GPU] = offsetof(struct run_stats, gpu_lost),
-		[COUNTER_WAITS] = offsetof(struct run_stats, waits),
-	};
+static const struct {
+	const char *key; /* in the JSON; NULL: the group is not an object at its top */
+	size_t offset;
+} groups[COUNTER_NR_GROUPS] = {
+	[COUNTER_LOST] = { "lost", offsetof(struct run_stats, lost) },
+	[COUNTER_STACKS] = { NULL, offsetof(struct run_stats, stack_reasons) },
+	[COUNTER_CLOCK] = { "clock", offsetof(struct run_stats, clock) },
+	[COUNTER_WALK] = { "walk", offsetof(struct run_stats, walk) },
+	[COUNTER_FILES] = { "files", offsetof(struct run_stats, files) },
+	[COUNTER_CONTAINERS] = { "containers", offsetof(struct run_stats, containers) },
+	[COUNTER_ENVIRONMENTS] = { "environments", offsetof(struct run_stats, environments) },
+	[COUNTER_STEPS] = { "steps", offsetof(struct run_stats, steps) },
+	[COUNTER_GPU] = { NULL, offsetof(struct run_stats, gpu_lost) },
+	[COUNTER_WAITS] = { "waits", offsetof(struct run_stats, waits) },
+};
 
-	return (struct stats_reasons *)((char *)stats + offsets[group]);
+struct stats_reasons *stats_group(const struct run_stats *stats, enum counter_group group)
+{
+	return (struct stats_reasons *)((char *)stats + groups[group].offset);
+}
+
+const char *stats_group_key(enum counter_group group)
+{
+	return groups[group].key;
+}
+
+const struct stats_count stats_counts[] = {
+	{ "samples", "total", offsetof(struct run_stats, samples) },
+	{ "samples", "user", offsetof(struct run_stats, user) },
+	{ "samples", "kernel_only", offsetof(struct run_stats, kernel_only) },
+	{ "samples", "python", offsetof(struct run_stats, python) },
+	{ "stacks", "complete", offsetof(struct run_stats, complete) },
+	{ "stacks", "truncated", offsetof(struct run_stats, truncated) },
+	{ "stacks", "unmerged", offsetof(struct run_stats, unmerged) },
+	{ 0 },
+};
+
+uint64_t *stats_count(const struct run_stats *stats, const struct stats_count *count)
+{
+	return (uint64_t *)((char *)stats + count->offset);
 }
 
 void stats_add_samples(struct run_stats *to, const struct run_stats *from)
 {
-	to->samples += from->samples;
-	to->user += from->user;
-	to->kernel_only += from->kernel_only;
-	to->python += from->python;
-	to->complete += from->complete;
-	to->truncated += from->truncated;
-	to->unmerged += from->unmerged;
+	const struct stats_count *count;
+
+	for (count = stats_counts; count->key; count++)
+		*stats_count(to, count) += *stats_count(from, count);
 	stats_add_reasons(&to->stack_reasons, &from->stack_reasons);
 }
 
 void stats_set_samples(struct run_stats *to, const struct run_stats *from)
 {
-	to->samples = to->user = to->kernel_only = to->python = 0;
-	to->complete = to->truncated = to->unmerged = 0;
-	to->stack_reasons.nr = 0;
-	stats_add_samples(to, from);
+	const struct stats_count *count;
+
+	for (count = stats_counts; count->key; count++)
+		*stats_count(to, count) = *stats_count(from, count);
+	to->stack_reasons = from->stack_reasons;
 }
 
 void stats_reasons_since(struct stats_reasons *reasons, const struct stats_reasons *before)
@@ -106,18 +128,13 @@ void stats_reasons_since(struct stats_reasons *reasons, const struct stats_reaso
 
 void stats_since(struct run_stats *stats, const struct run_stats *before)
 {
+	const struct stats_count *count;
 	enum counter_group group;
 
-	stats->samples -= before->samples;
-	stats->user -= before->user;
-	stats->kernel_only -= before->kernel_only;
-	stats->python -= before->python;
-	stats->complete -= before->complete;
-	stats->truncated -= before->truncated;
-	stats->unmerged -= before->unmerged;
+	for (count = stats_counts; count->key; count++)
+		*stats_count(stats, count) -= *stats_count(before, count);
 	for (group = COUNTER_LOST; group < COUNTER_TRACE; group++)
-		stats_reasons_since(stats_group(stats, group),
-				    stats_group((struct run_stats *)before, group));
+		stats_reasons_since(stats_group(stats, group), stats_group(before, group));
 	stats_reasons_since(&stats->gpu_calls, &before->gpu_calls);
 	stats->gpu_stacks -= before->gpu_stacks;
 	stats->gpu_stacks_skipped -= before->gpu_stacks_skipped;
@@ -215,24 +232,43 @@ static void add_gpu(struct buf *dst, const struct run_stats *stats)
 	buf_add_char(dst, '}');
 }
 
+static void add_counts(struct buf *dst, const struct run_stats *stats, const char *object)
+{
+	const struct stats_count *count;
+	size_t nr = 0;
+
+	for (count = stats_counts; count->key; count++) {
+		if (strcmp(count->object, object))
+			continue;
+		if (nr++)
+			buf_add_char(dst, ',');
+		add_count(dst, count->key, *stats_count(stats, count));
+	}
+}
+
+/* After a group, which it ends; its own end is left open. */
+static void add_group(struct buf *dst, const struct run_stats *stats, enum counter_group group)
+{
+	const struct stats_reasons *list = stats_group(stats, group);
+
+	if (group == COUNTER_GPU && stats->gpu_calls.nr)
+		add_gpu(dst, stats);
+	if (group == COUNTER_GPU || (!list->nr && group >= COUNTER_STEPS))
+		return;
+	buf_printf(dst, "},\"%s\":{", groups[group].key);
+	add_members(dst, list);
+}
+
 void stats_json(struct buf *dst, const struct run_stats *stats)
 {
+	enum counter_group group;
+
 	buf_add_str(dst, "{\"samples\":{");
-	add_count(dst, "total", stats->samples);
-	buf_add_char(dst, ',');
-	add_count(dst, "user", stats->user);
-	buf_add_char(dst, ',');
-	add_count(dst, "kernel_only", stats->kernel_only);
-	buf_add_char(dst, ',');
-	add_count(dst, "python", stats->python);
+	add_counts(dst, stats, "samples");
 	buf_add_str(dst, "},\"lost\":{");
 	add_members(dst, &stats->lost);
 	buf_add_str(dst, "},\"stacks\":{");
-	add_count(dst, "complete", stats->complete);
-	buf_add_char(dst, ',');
-	add_count(dst, "truncated", stats->truncated);
-	buf_add_char(dst, ',');
-	add_count(dst, "unmerged", stats->unmerged);
+	add_counts(dst, stats, "stacks");
 	buf_add_str(dst, ",\"reasons\":{");
 	add_members(dst, &stats->stack_reasons);
 	buf_add_str(dst, "}},");
@@ -242,24 +278,8 @@ void stats_json(struct buf *dst, const struct run_stats *stats)
 	if (stats->clock.nr)
 		buf_add_char(dst, ',');
 	add_members(dst, &stats->clock);
-	buf_add_str(dst, "},\"walk\":{");
-	add_members(dst, &stats->walk);
-	buf_add_str(dst, "},\"files\":{");
-	add_members(dst, &stats->files);
-	buf_add_str(dst, "},\"containers\":{");
-	add_members(dst, &stats->containers);
-	buf_add_str(dst, "},\"environments\":{");
-	add_members(dst, &stats->environments);
-	if (stats->steps.nr) {
-		buf_add_str(dst, "},\"steps\":{");
-		add_members(dst, &stats->steps);
-	}
-	if (stats->gpu_calls.nr)
-		add_gpu(dst, stats);
-	if (stats->waits.nr) {
-		buf_add_str(dst, "},\"waits\":{");
-		add_members(dst, &stats->waits);
-	}
+	for (group = COUNTER_WALK; group <= COUNTER_WAITS; group++)
+		add_group(dst, stats, group);
 	buf_add_str(dst, "},\"duration_seconds\":");
 	add_seconds(dst, stats->duration_seconds);
 	if (stats->rest_of) {

@@ -63,9 +63,19 @@ void stats_add_rows(struct stats_reasons *reasons, const struct counter *rows, c
 		    bool zeros);
 uint64_t stats_row_count(const struct counter *row, const void *values);
 void stats_add_reasons(struct stats_reasons *to, const struct stats_reasons *from);
-/* The list of a group that is not COUNTER_TRACE. */
-struct stats_reasons *stats_group(struct run_stats *stats, enum counter_group group);
-/* Adds the counts of samples and of stacks, and the reasons of stacks; or replaces them. */
+/* The list of a group that is not COUNTER_TRACE, in the same stats; writable if they are. */
+struct stats_reasons *stats_group(const struct run_stats *stats, enum counter_group group);
+/* Its key at the top of the JSON; NULL: it has none there. */
+const char *stats_group_key(enum counter_group group);
+
+/* The counts of samples and stacks; a row without a key ends the table. */
+struct stats_count {
+	const char *object, *key; /* in the JSON */
+	size_t offset; /* in struct run_stats */
+};
+extern const struct stats_count stats_counts[];
+uint64_t *stats_count(const struct run_stats *stats, const struct stats_count *count);
+/* Adds these counts and the reasons of stacks; or replaces them. */
 void stats_add_samples(struct run_stats *to, const struct run_stats *from);
 void stats_set_samples(struct run_stats *to, const struct run_stats *from);
 /*
