@@ -144,7 +144,7 @@ Test(counters, page)
 	FILE *file;
 
 	read_page(page, sizeof(page));
-	strcpy(old, page);
+	memcpy(old, page, sizeof(old));
 	buf_init(&want, sizeof(page));
 	add_page(&want, page);
 	buf_add_char(&want, 0);

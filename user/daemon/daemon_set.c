@@ -3,7 +3,6 @@
 #include "daemon/daemon.h"
 
 #include "base/time.h"
-#include "daemon/sets.h"
 #include "formats/output.h"
 #include "profile/profile.h"
 

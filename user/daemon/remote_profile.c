@@ -38,10 +38,16 @@
 static const char *const kind_names[REMOTE_PROFILE_NR_KINDS] = { "profile", "dump", "files" };
 static const char plain[] = OUTPUT_PLAIN;
 
+/* The reasons are labels of bpfprof_remote_refused_total alone, and in no group of --stats. */
+static void refusal_count(struct daemon *daemon, const char *reason)
+{
+	stats_add(&daemon->remote.counts.refused, reason, 1);
+}
+
 static void refuse(struct daemon *daemon, struct http_reply *reply, unsigned int status,
 		   const char *reason, const char *text)
 {
-	stats_add(&daemon->remote.counts.refused, reason, 1);
+	refusal_count(daemon, reason);
 	reply->status = status;
 	buf_add_str(reply->body, text);
 	buf_add_char(reply->body, '\n');
@@ -113,8 +119,7 @@ static void job_reply(struct remote_profile_job *job, unsigned int status, const
 		buf_add_char(&body, '\n');
 	job->status = status;
 	if (status != 200)
-		stats_add(&job->daemon->remote.counts.refused,
-			  status == 404 ? "not_found" : "failed", 1);
+		refusal_count(job->daemon, status == 404 ? "not_found" : "failed");
 	http_later_reply(job->later, &reply);
 }
 

@@ -3,10 +3,10 @@
 #define BPFPROF_DAEMON_REMOTE_PROFILE_H
 
 /*
- * What clients of `bpfprof daemon` ask for over HTTP while it runs: /profile, /dump and /files/, for
- * who sends the token. A profile counts samples of the running sampler besides the interval; making it, a dump and the
- * reading of files are the work of child processes, few at a time, each under a deadline, of which the
- * bytes go to the client as they come (daemon/http_later.h). A client that goes away ends its child.
+ * The answers of `bpfprof daemon` to /profile, /dump and /files/ over HTTP, for clients that send the
+ * token. A profile counts samples of the running sampler beside the interval. Child processes make
+ * profiles and dumps and read files: a few at a time, each under a deadline. Their output is streamed
+ * to the client (daemon/http_later.h). When the client disconnects, its child is ended.
  */
 
 #include <stdbool.h>
@@ -36,46 +36,46 @@ struct thread_times;
 enum remote_profile_state {
 	REMOTE_PROFILE_FREE,
 	REMOTE_PROFILE_SAMPLING,
-	REMOTE_PROFILE_WORKING, /* a child has been started */
-	REMOTE_PROFILE_SENDING, /* and its first bytes have come */
-	REMOTE_PROFILE_DYING, /* nobody waits for it any more */
+	REMOTE_PROFILE_WORKING, /* the child runs */
+	REMOTE_PROFILE_SENDING, /* the child has written its first bytes */
+	REMOTE_PROFILE_DYING, /* the client is answered or has disconnected; the child has not ended */
 };
 
-/* What a forked child says first, in one write; a dump, which is a program of its own, says nothing. */
+/* A forked child writes this first, in one write. A dump is a program of its own and writes none. */
 struct remote_profile_head {
 	uint32_t status; /* of HTTP */
 	uint32_t pad;
-	uint64_t size; /* of what follows, or HTTP_LATER_SIZE_UNKNOWN */
-	char text[256]; /* why, unless the status is 200 */
+	uint64_t size; /* of the body, or HTTP_LATER_SIZE_UNKNOWN */
+	char text[256]; /* the reason of a status other than 200 */
 };
 
 struct remote_profile_job {
 	struct daemon *daemon;
 	enum remote_profile_kind kind;
 	enum remote_profile_state state;
-	struct http_later *later; /* NULL: it is over */
+	struct http_later *later; /* the open answer; NULL: it is complete */
 	struct remote_profile_query query;
 	struct process_filter filter;
-	struct aggregate *aggregate; /* of a profile, until its child has it */
+	struct aggregate *aggregate; /* of a profile, until its child is forked */
 	struct thread_times *times; /* the same with --wall */
-	bool bounded_end; /* they know the end */
+	bool bounded_end; /* times has the end of the profile */
 	uint64_t start_ns, end_ns, offset_ns; /* as of struct interval */
 	uint64_t asked_ns, deadline_ns;
-	struct run_stats stats; /* of a profile: when it began, then since */
+	struct run_stats stats; /* of a profile: the counts at its begin, later those since then */
 	char *path; /* of a file, below the folder */
-	pid_t pid; /* of the child, 0: it is gone */
-	int ended; /* what it ended with, as wait(2) has it */
+	pid_t pid; /* of the child; 0: none runs */
+	int ended; /* the status of the child, from wait(2) */
 	int fd; /* its pipe, -1: none */
-	int said_fd; /* what a dump writes to standard error, -1: none */
-	unsigned int status; /* that it was answered with */
+	int said_fd; /* the standard error of a dump, -1: none */
+	unsigned int status; /* of the answer */
 	char client[64];
 };
 
-/* Numbers since the start, for the metrics. */
+/* Counts since the start, for /metrics. */
 struct remote_profile_counts {
-	uint64_t requests[REMOTE_PROFILE_NR_KINDS]; /* that were begun */
+	uint64_t requests[REMOTE_PROFILE_NR_KINDS]; /* jobs that began */
 	struct stats_reasons refused;
-	uint64_t nr_cut; /* clients that went away, or were too slow */
+	uint64_t nr_cut; /* clients that disconnected, or were too slow */
 };
 
 struct remote_profiles {
@@ -83,25 +83,25 @@ struct remote_profiles {
 	struct remote_profile_counts counts;
 };
 
-/* False: nothing of ours, or not allowed at all. */
+/* False: the path is none of these, or the daemon has no token. */
 bool remote_profile_answer(struct daemon *daemon, const struct http_request *request,
 			   struct http_reply *reply);
-/* Every sample, whatever the daemon itself writes. */
+/* Gets every sample, also those that the filters of the daemon leave out. */
 void remote_profile_sample(struct daemon *daemon, const struct aggregate_input *input);
 void remote_profile_exit(struct daemon *daemon, const struct bpfprof_task_id *task,
 			 uint64_t cpu_ns);
-/* What is due. To be called after sampler_run(), every 100 ms at least. */
+/* Ends and starts what is due. Must be called after sampler_run(), every 100 ms at least. */
 void remote_profile_run(struct daemon *daemon, uint64_t now_ns);
-/* Aggregates that are in use; at most REMOTE_PROFILE_MAX_PROFILES. */
+/* The aggregates of profiles that are sampled; at most REMOTE_PROFILE_MAX_PROFILES. */
 size_t remote_profile_aggregates(const struct daemon *daemon, const struct aggregate **ret);
 void remote_profile_metrics(struct buf *dst, const struct daemon *daemon);
 
-/* remote_profile_child.c: starts the child of a job that has none. 0 or -errno. */
+/* remote_profile_child.c: starts the child of a job. 0 or -errno. */
 int remote_profile_child_start(struct remote_profile_job *job);
-/* What it wrote to standard error, cut; "" if nothing. */
+/* The first bytes that the child wrote to standard error; "" if none. */
 void remote_profile_child_said(const struct remote_profile_job *job, struct buf *dst);
 
-/* remote_files.c, in a child: the whole answer to job->path, into fd. False: it was cut. */
+/* remote_files.c, in a child: writes the answer for job->path into fd. False: not all of it. */
 bool remote_profile_files_write(struct remote_profile_job *job, int fd);
 
 #endif

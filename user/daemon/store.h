@@ -3,15 +3,14 @@
 #define BPFPROF_DAEMON_STORE_H
 
 /*
- * The folder of the daemon: one set of files per interval,
- * cpu-<start, UTC yyyymmddThhmmssZ>-<seconds>s[-<n>].{pb.gz,folded,html}, where calls of the GPU's
- * libraries are watched cuda-<the same>, too, and links latest.* and latest.cuda.* to the newest
- * set, as far as it has such files. A file is there whole or not at all; latest.* never leads to
- * anything else.
- * One store at a time has a folder: it is locked by flock(2), which lasts until the
- * last process with a copy of the descriptor is gone. Only regular files with names of the form
- * above are ours: whatever else is there is neither counted, followed, nor touched.
- * To be used by one thread. Errors are -errno.
+ * The folder of the daemon. It has one set of files per interval:
+ * cpu-<start, UTC yyyymmddThhmmssZ>-<seconds>s[-<n>].{pb.gz,folded,html}; with --gpu also
+ * cuda-<the same>. The links latest.* and latest.cuda.* lead to the files of the newest set. A file
+ * is written whole or not at all.
+ *
+ * One store at a time uses a folder: flock(2) locks it until the last process with a copy of the
+ * descriptor has ended. Only regular files with such names belong to the store: it does not count,
+ * follow or change anything else. One thread uses a store. Errors are -errno.
  */
 
 #include <stdbool.h>
@@ -22,7 +21,7 @@ enum store_file {
 	STORE_PPROF,
 	STORE_FOLDED,
 	STORE_HTML,
-	STORE_CUDA_PPROF, /* of calls of the GPU's libraries, where these are watched */
+	STORE_CUDA_PPROF, /* calls of CUDA and NCCL, with --gpu */
 	STORE_CUDA_FOLDED,
 	STORE_CUDA_HTML,
 	STORE_NR_FILES
@@ -40,24 +39,25 @@ struct store_limits {
 };
 
 struct store_counts {
-	uint64_t sets, bytes; /* there now */
+	uint64_t sets, bytes; /* in the folder now */
 	uint64_t removed_sets, removed_bytes;
-	uint64_t stale; /* temporaries that a killed daemon had left */
-	uint64_t links_failed; /* latest.* could not be set: links_error says why */
+	uint64_t stale; /* temporary files that a killed daemon had left */
+	uint64_t
+		links_failed; /* links latest.* that could not be set; links_error has the reason */
 	int links_error;
-	int remove_error; /* of the first file that could not be removed, or nobody knows which ones are due */
-	/* Folders of pods that are too many or cannot be read: not counted, nothing in them is removed. */
+	int remove_error; /* of the first file that could not be removed, or of reading the folder */
+	/* Folders of pods beyond the limit, or unreadable: nothing in them is counted or removed. */
 	uint64_t folders_unread;
 	int unread_error;
 };
 
-/* Being written. Zeroed is none. */
+/* A set that is being written. All zero: none. */
 struct store_set {
-	/* To be written by the caller, who does not close them; -1: there is no such file. */
+	/* The caller writes into them and does not close them; -1: the set has no such file. */
 	int fds[STORE_NR_FILES];
 	char temporary[STORE_NR_FILES][STORE_NAME_MAX];
-	char name[STORE_NAME_MAX]; /* once it is there; without suffix */
-	uint32_t files; /* bit: enum store_file; once it is there */
+	char name[STORE_NAME_MAX]; /* without suffix; set by store_commit() */
+	uint32_t files; /* bit: enum store_file; set by store_commit() */
 	uint64_t bytes;
 	bool open;
 };
@@ -67,30 +67,30 @@ int store_open(struct store **ret, const char *path);
 void store_close(struct store *store);
 
 /*
- * A folder below that of another store, made if need be; it needs no lock, for who has the one above
- * has it too. names are those of the folders on the way, which are not followed if they are links. -ENOTDIR, -ELOOP: something
- * else is there.
+ * A folder below that of another store; with make it is made if it does not exist. The lock of the
+ * store above covers it. names are the folders on the way; a link among them is not followed.
+ * -ENOTDIR, -ELOOP: one of them is no folder.
  */
 int store_open_below(struct store **ret, const struct store *above, const char *const names[],
 		     size_t nr, bool make);
 int store_fd(const struct store *store); /* of the folder; borrowed */
 
 /*
- * What a store that was killed may have left: removes temporaries, makes latest.* lead to
- * the newest set. Adds to counts; the first error.
+ * Repairs what a killed daemon may have left: removes temporary files, and makes latest.* lead to
+ * the newest set. Adds to counts. Returns the first error.
  */
 int store_repair(struct store *store, uint64_t now_seconds, struct store_counts *counts);
 
-/* Removes what a store that was killed has left half-written. Adds to counts; the first error. */
+/* Removes only the temporary files of a killed daemon. Adds to counts. Returns the first error. */
 int store_clean(struct store *store, struct store_counts *counts);
-/* Does the folder look like one of ours, by its latest.pb.gz? */
+/* Does latest.pb.gz lead to a set of the folder? Then a daemon has made the folder. */
 bool store_is_ours(const struct store *store);
 /*
- * Removes one set; latest.* that led to it lead to next then, or are removed if that is NULL. 0 or
+ * Removes one set. Links latest.* to it then lead to next; with next NULL they are removed. 0 or
  * -errno.
  */
 struct set;
-bool store_leads_to(const struct store *store, const struct set *set); /* a link of it */
+bool store_leads_to(const struct store *store, const struct set *set); /* does a link latest.*? */
 int store_remove(struct store *store, const struct set *set, const struct set *next);
 
 /* Removes sets, the oldest first, until the rest is within the limits. Sets counts->sets and bytes. */
@@ -98,10 +98,9 @@ int store_prune(struct store *store, const struct store_limits *limits, uint64_t
 		struct store_counts *counts);
 
 /*
- * Temporaries to write into. If the path leads elsewhere by now (the folder was replaced), then
- * there. Makes room for as much as the newest set has, so that the limits hold all the time; without
- * limits (NULL), here and in store_commit(), nothing is removed.
- * store_commit() or store_abort() is due after success.
+ * Opens temporary files for a new set. If the folder was replaced meanwhile, they are in the new
+ * one. Removes old sets until one more set of the newest one's size fits into limits; without limits
+ * (NULL), here and in store_commit(), nothing is removed. store_commit() or store_abort() must follow.
  */
 int store_begin_cuda(struct store *store, struct store_set *set, const struct store_limits *limits,
 		     uint64_t now_seconds, struct store_counts *counts);
@@ -109,15 +108,15 @@ int store_begin_cuda(struct store *store, struct store_set *set, const struct st
 int store_begin(struct store *store, struct store_set *set, const struct store_limits *limits,
 		uint64_t now_seconds, struct store_counts *counts);
 /*
- * All of it gets its name (start: Unix time), and latest.* lead to it. After an error nothing is
- * left of it.
+ * Gives the files their names (start: Unix time), and makes latest.* lead to them. After an error
+ * nothing is left of the set.
  */
 int store_commit(struct store *store, struct store_set *set, uint64_t start, uint64_t seconds,
 		 const struct store_limits *limits, uint64_t now_seconds,
 		 struct store_counts *counts);
 void store_abort(struct store *store, struct store_set *set);
 
-/* Is it the name of a file of a set? Then its parts; for tests. */
+/* The parts of the name of a file of a set; for tests. */
 struct store_name {
 	uint64_t start, seconds, copy; /* copy: the n of -<n>, 0 = none */
 	enum store_file file;
@@ -125,8 +124,9 @@ struct store_name {
 bool store_name_parse(struct store_name *ret, const char *name);
 /* name[STORE_NAME_MAX], without suffix. */
 void store_name_make(char *name, uint64_t start, uint64_t seconds, uint64_t copy);
-/* name[STORE_NAME_MAX]: of one file of a set, by the name of that. */
+/* name[STORE_NAME_MAX]: the file of a set, by the name of the set. */
 void store_file_name(char *name, const char *set_name, enum store_file file);
 bool store_is_latest(const char *name); /* of a link latest.* */
+const char *store_latest_name(enum store_file file); /* of its link */
 
 #endif
