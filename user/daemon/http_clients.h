@@ -3,9 +3,9 @@
 #define BPFPROF_DAEMON_HTTP_CLIENTS_H
 
 /*
- * How long a client may take for all of a request, and for taking the answer: libmicrohttpd's own
- * limit begins anew with each byte, so that a few who send one now and then would keep all others out. When
- * nearly all connections are taken, who has asked for nothing yet makes room.
+ * Time limits for sending a whole request and for reading a whole answer. libmicrohttpd's own limit
+ * starts again with each byte, so that a few slow clients could use up all connections. When nearly all
+ * connections are in use, a client without a whole request is disconnected.
  */
 
 #include <microhttpd.h>
@@ -17,8 +17,8 @@
 #define HTTP_ANSWER_SECONDS 60
 
 struct http_client {
-	bool used, asked; /* asked: its request is whole */
-	int fd; /* the server's */
+	bool used, asked; /* asked: the request is complete */
+	int fd; /* belongs to the server */
 	uint64_t due_ns;
 };
 
@@ -29,11 +29,11 @@ struct http_clients {
 /* For MHD_OPTION_NOTIFY_CONNECTION; arg is a struct http_clients. */
 void http_clients_notify(void *arg, struct MHD_Connection *connection, void **socket_context,
 			 enum MHD_ConnectionNotificationCode code);
-/* Its request is whole. later: the answer has limits of its own. */
+/* The request is complete. later: the answer has its own limits. */
 void http_client_asked(struct MHD_Connection *connection, bool later);
-/* Its request is over: the next one may begin. */
+/* The request is answered: the next one may begin. */
 void http_client_over(struct MHD_Connection *connection);
-/* Hangs up on those that took too long; the server sees that when it runs next. */
+/* Shuts down connections over their limit; the server closes them when it runs next. */
 void http_clients_limit(struct http_clients *clients, uint64_t now_ns);
 
 #endif

@@ -3,9 +3,9 @@
 #define BPFPROF_DAEMON_HTTP_LATER_H
 
 /*
- * An answer of which the bytes come out of a pipe, some time after the question. The client is
- * watched meanwhile: when it goes away, that is the end of it. One pipe's worth of bytes is in
- * memory, however large the answer and however slow its reader is.
+ * An answer that comes out of a pipe, some time after the request. When the client disconnects
+ * meanwhile, the answer ends. No more than one pipe's worth of bytes is in memory, however large the
+ * answer and however slow the client is.
  */
 
 #include <stdbool.h>
@@ -16,31 +16,31 @@ struct http_request;
 struct http_reply;
 
 struct http_later_events {
-	/* What http_later_wait() waited for has come: bytes, or the end of them. */
+	/* The pipe of http_later_wait() has bytes, or its writer has closed it. */
 	void (*readable)(void *arg);
-	/* All bytes were read. 0: that was all of it; -EAGAIN: not known yet; else it is cut. */
+	/* All bytes were read. 0: the answer is complete; -EAGAIN: not known yet; else it is cut off. */
 	int (*ended)(void *arg);
-	/* The answer was sent as a whole, or cut or given up, and is freed after this. Called once. */
+	/* Called once, before the answer is freed. whole: it was sent to its end. */
 	void (*done)(void *arg, bool whole);
 };
 
-/* To be called while it is answered, once; NULL: out of memory, nothing has changed. */
+/* May be called once, while the request is answered. NULL: out of memory, nothing has changed. */
 struct http_later *http_later_new(const struct http_request *request, struct http_reply *reply,
 				  const struct http_later_events *events, void *arg);
 
-/* Calls readable() once fd, a pipe that does not block, has something. Borrowed. 0 or -errno. */
+/* Calls readable() once fd, a pipe that does not block, has bytes. Borrows fd. 0 or -errno. */
 int http_later_wait(struct http_later *later, int fd);
 
 #define HTTP_LATER_SIZE_UNKNOWN UINT64_MAX
 
-/* Sends what comes out of fd, borrowed until done(); file_name: what to store it as, or NULL. */
+/* Sends the bytes of fd, borrowed until done(). file_name: a name for the client, or NULL. */
 void http_later_stream(struct http_later *later, int fd, uint64_t size, const char *type,
 		       const char *file_name);
-/* Or a reply like any other; its body is copied. */
+/* Sends a reply instead; copies its body. */
 void http_later_reply(struct http_later *later, const struct http_reply *reply);
-/* Looks again after ended() said -EAGAIN. */
+/* Calls ended() again, which has returned -EAGAIN. */
 void http_later_again(struct http_later *later);
-/* Cuts it, whatever has been sent. */
+/* Cuts the answer off where it is. */
 void http_later_cut(struct http_later *later);
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef BPFPROF_DAEMON_HTTP_SERVER_H
 #define BPFPROF_DAEMON_HTTP_SERVER_H
 
-/* What http.c and http_later.c share, and nobody else. */
+/* Internals of the server, for http.c, http_later.c and http_response.c alone. */
 
 #include <microhttpd.h>
 #include <stdint.h>
@@ -16,27 +16,27 @@ struct http {
 	struct MHD_Daemon *mhd;
 	http_answer_fn answer;
 	void *arg;
-	int epoll_fd; /* of ours: the server's own descriptor, clients and pipes of later answers */
+	int epoll_fd; /* has the descriptor of mhd, clients, and the pipes of later answers */
 	uint16_t port;
-	struct http_later *laters; /* all of them */
+	struct http_later *laters; /* a list */
 	struct http_clients clients;
 };
 
-/* Into the epoll set of http; what it is given back with. */
+/* A descriptor in epoll_fd; the event points to it. */
 struct http_watch {
 	struct http_later *later;
 	int fd; /* -1: none */
 };
 
-/* A response with all headers of reply, to be destroyed; NULL: out of memory. */
+/* A response with all headers of reply; the caller destroys it. NULL: out of memory. */
 struct MHD_Response *http_response(const struct http_reply *reply);
 void http_response_headers(struct MHD_Response *response, const char *type);
 
-/* Something happened to what is watched. */
+/* The watched descriptor has an event. */
 void http_later_event(struct http_watch *watch);
-/* Before the server ends. */
+/* Must be called before the server ends. */
 void http_later_cut_all(struct http *http);
-/* The request is over, for whatever reason. */
+/* libmicrohttpd has ended the request. */
 void http_later_over(struct http_later *later, bool whole);
 
 #endif

@@ -23,8 +23,8 @@ struct push_options {
 extern const struct flag push_flags[];
 
 /*
- * 0, or -EINVAL with a sentence added to error. This is no part of taking the value because what is
- * wrong with a URL may be a password, which must not be repeated.
+ * 0, or -EINVAL with a sentence added to error. The parser of flags repeats a wrong value in its
+ * message; this does not, as a wrong URL may have a password in it.
  */
 int push_options_check_url(const struct push_options *options, struct buf *error);
 

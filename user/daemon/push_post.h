@@ -3,9 +3,9 @@
 #define BPFPROF_DAEMON_PUSH_POST_H
 
 /*
- * One HTTP POST of a file, over libcurl. A build without (make PUSH=0) has this module too: there
- * nothing can be opened. Redirects are not followed: what proves who we are goes where we were told
- * to push, and nowhere else. An answer counts by its status; of what follows little is read.
+ * One HTTP POST of a file, over libcurl. Without libcurl (make PUSH=0) push_post_open() fails.
+ * Redirects are not followed, so that credentials are sent to the configured server only. The status
+ * of the answer decides; little of its body is read.
  */
 
 #include <stdatomic.h>
@@ -13,7 +13,7 @@
 
 struct push_post;
 
-/* How it went; from PUSH_RESOLVE on: not delivered. push_outcome_name() gives the reason in metrics. */
+/* All but the first are failures. push_outcome_name() is the reason in /metrics. */
 enum push_outcome {
 	PUSH_DELIVERED,
 	PUSH_RESOLVE, /* no address for that host */
@@ -24,13 +24,13 @@ enum push_outcome {
 	PUSH_REDIRECTED,
 	PUSH_DENIED, /* 401, 403, 407 */
 	PUSH_BUSY, /* 408, 425, 429 */
-	PUSH_NOT_FOUND, /* 404: what is to answer may not be there yet */
-	PUSH_REFUSED, /* any other 4xx: it will never be taken */
+	PUSH_NOT_FOUND, /* 404: the service may not have started yet */
+	PUSH_REFUSED, /* any other 4xx: trying again is of no use */
 	PUSH_SERVER, /* 5xx */
-	PUSH_CREDENTIALS, /* a file that proves who we are cannot be read */
-	PUSH_FILE, /* what was to be pushed cannot be read */
-	PUSH_GONE, /* it is not there any more: retention */
-	PUSH_STOPPED, /* we are to end */
+	PUSH_CREDENTIALS, /* a file with credentials cannot be read */
+	PUSH_FILE, /* the profile cannot be read */
+	PUSH_GONE, /* retention has removed the profile */
+	PUSH_STOPPED, /* the daemon ends */
 	PUSH_NR_OUTCOMES
 };
 const char *push_outcome_name(enum push_outcome outcome);
@@ -39,22 +39,22 @@ const char *push_outcome_name(enum push_outcome outcome);
 struct push_access {
 	const char *tenant_file, *basic_file, *bearer_file;
 	const char *ca_file; /* certificates to trust, instead of the system's */
-	unsigned int timeout_ms; /* for all of one request */
+	unsigned int timeout_ms; /* of a whole request */
 };
 
 struct push_result {
 	enum push_outcome outcome;
-	int status; /* of HTTP, 0 = none came */
-	unsigned int retry_after_s; /* that the server asks for, 0 = nothing said */
+	int status; /* of HTTP, 0: no answer came */
+	unsigned int retry_after_s; /* asked for by the server; 0: not */
 	const char *why; /* static text, or NULL */
 	unsigned long long bytes; /* of the file */
 };
 
-/* 0, -ENOMEM, -EOPNOTSUPP: built without. Not while other threads run that use libcurl. */
+/* 0, -ENOMEM, -EOPNOTSUPP: built with PUSH=0. No other thread may use libcurl meanwhile. */
 int push_post_open(struct push_post **ret, const struct push_access *access);
 void push_post_close(struct push_post *post); /* NULL is fine */
 
-/* Ends early, PUSH_STOPPED, within a second of *stop. From one thread. */
+/* Ends within a second of *stop with PUSH_STOPPED. One thread only may call it. */
 void push_post_send(struct push_post *post, const char *url, const char *path,
 		    const atomic_bool *stop, struct push_result *ret);
 

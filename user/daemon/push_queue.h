@@ -3,22 +3,22 @@
 #define BPFPROF_DAEMON_PUSH_QUEUE_H
 
 /*
- * Profiles that wait for being pushed, the oldest first: names of files, not their bytes, so that a
- * server that is away for hours costs no memory. Bounded: where there is no room the oldest goes,
- * for the newest are what people look for. To be used under one lock.
+ * Profiles that wait to be pushed, the oldest first. It has the names of files, not their bytes, so that
+ * it stays small while a server is down. A full queue evicts the oldest, as people look for the newest
+ * ones. The caller has a lock.
  */
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* One file; all strings are the item's own. */
+/* A file; the item owns its strings. */
 struct push_item {
 	char *path;
-	char *namespace, *pod; /* or NULL: of the whole node, or of what lives in no pod */
+	char *namespace, *pod; /* NULL: the profile is of the node, or of the rest without pods */
 	uint64_t start, until; /* Unix time */
 };
 
-/* Copies. 0 or -ENOMEM, then item holds nothing. */
+/* Copies the strings. 0, or -ENOMEM and item is empty. */
 int push_item_init(struct push_item *item, const char *path, const char *namespace,
 		   const char *pod);
 void push_item_fini(struct push_item *item);
@@ -31,16 +31,16 @@ struct push_queue {
 int push_queue_init(struct push_queue *queue, size_t cap); /* 0 or -ENOMEM; cap is at least 1 */
 void push_queue_fini(struct push_queue *queue);
 
-/* Takes what item holds. The number of items that had to go for it, 0 or 1. */
+/* Takes over the strings of item. Returns the number of evicted items, 0 or 1. */
 size_t push_queue_add(struct push_queue *queue, const struct push_item *item);
-/* The oldest becomes the caller's. 0, or -ENOENT: it is empty. */
+/* Moves the oldest item to the caller. 0, or -ENOENT: the queue is empty. */
 int push_queue_take(struct push_queue *queue, struct push_item *ret);
-/* Takes back what push_queue_take() gave, as the oldest. 0, or 1: there was no room, it is gone. */
+/* Takes back the item of push_queue_take(), as the oldest. Returns 1 if a full queue evicts it, or 0. */
 size_t push_queue_return(struct push_queue *queue, const struct push_item *item);
 
 /*
- * How long to wait after so many failures in a row: twice as long each time, from one second to half
- * a minute, less up to a half by random, so that the agents of a cluster do not come back all at once.
+ * The wait after so many failures in a row. It doubles from one second to half a minute, and random
+ * takes off up to a half, so that the agents of a cluster do not all try at once.
  */
 uint64_t push_wait_ms(unsigned int failures, uint32_t random);
 

@@ -3,9 +3,9 @@
 #define BPFPROF_DAEMON_PUSH_REQUEST_H
 
 /*
- * What Pyroscope is asked: the URL of POST /ingest with its labels, and what proves who we are. The
- * form of /ingest is that of grafana/pyroscope, docs/sources/reference-server-api: the parameter name holds
- * APPLICATION{LABEL=VALUE,...}, which knows no quoting.
+ * A request to Pyroscope: the URL of POST /ingest with its labels, and the credentials. grafana/pyroscope,
+ * docs/sources/reference-server-api describes /ingest: its parameter name is
+ * APPLICATION{LABEL=VALUE,...} without any quoting.
  */
 
 #include <stddef.h>
@@ -18,29 +18,29 @@ struct push_item;
 #define PUSH_URL_MAX 2048
 #define PUSH_SECRET_MAX 8192
 
-/* Of all pushes. */
+/* The labels of all pushes. */
 struct push_labels {
 	const char *host;
-	char *const *more; /* NAME=VALUE, as push_label_check() wants them */
+	char *const *more; /* NAME=VALUE, valid for push_label_check() */
 	size_t nr_more;
 	uint32_t hz;
 };
 
 /*
- * 0, or -EINVAL with the reason added to why, which does not repeat the URL: http:// or https://, a host, and
- * a path if need be; no user, no password, no query.
+ * A URL is http:// or https://, a host, and perhaps a path; no user, no password, no query. 0, or -EINVAL
+ * with the reason added to why, which does not repeat the URL.
  */
 int push_url_check(const char *url, struct buf *why);
-/* NAME=VALUE with a name that is a label, and none of ours. 0 or -EINVAL. */
+/* NAME=VALUE whose name is a valid label that bpfprof does not set itself. 0 or -EINVAL. */
 int push_label_check(const char *label);
 
-/* Adds URL/ingest?...; a URL that ends in /ingest is taken as it is. Errors are dst's. */
+/* Adds URL/ingest?..., or URL?... if it ends in /ingest. dst has the error. */
 void push_url_make(struct buf *dst, const char *url, const struct push_labels *labels,
 		   const struct push_item *item);
 
 /*
- * What is in a file, without the line end: a token, a tenant, or USER:PASSWORD. 0, -errno, -EINVAL (empty, or bytes that no header may
- * hold), -E2BIG over PUSH_SECRET_MAX. Regular files only. The caller wipes dst.
+ * Reads a regular file without its line end: a token, a tenant, or USER:PASSWORD. 0, -errno, -EINVAL
+ * (empty, or with bytes that no header may have), -E2BIG over PUSH_SECRET_MAX. The caller wipes dst.
  */
 int push_secret_read(struct buf *dst, const char *path);
 

@@ -3,9 +3,9 @@
 #define BPFPROF_DAEMON_PUSHER_H
 
 /*
- * Sends finished profiles to a server, in a thread of its own: whoever adds one never waits for
- * network, server or disk. One that fails is tried again, later and later (push_queue.h), until it is
- * delivered, refused for good, removed by retention, or pushed out of the queue by newer ones; each of these is counted.
+ * Sends finished profiles to a server. A thread does it, so that the caller never waits for network,
+ * server or disk. A failed profile is tried again with growing waits (push_queue.h), until it is
+ * delivered, refused, removed by retention, or evicted from the queue by newer ones. Each is counted.
  */
 
 #include <stdbool.h>
@@ -19,10 +19,10 @@ struct push_item;
 struct pusher;
 
 struct pusher_options {
-	const char *url; /* good for push_url_check() */
+	const char *url; /* valid for push_url_check() */
 	struct push_access access;
 	struct push_labels labels;
-	size_t queue; /* profiles that wait, at most */
+	size_t queue; /* the most profiles that may wait */
 };
 
 enum push_drop {
@@ -38,24 +38,24 @@ const char *push_drop_name(enum push_drop drop);
 struct pusher_stats {
 	uint64_t pushed, bytes;
 	uint64_t failed[PUSH_NR_OUTCOMES]; /* tries */
-	uint64_t dropped[PUSH_NR_DROPS]; /* profiles that will not be pushed */
-	uint64_t waiting; /* profiles; the one that is being sent too */
+	uint64_t dropped[PUSH_NR_DROPS]; /* profiles that are given up */
+	uint64_t waiting; /* profiles, with the one that is being sent */
 	uint64_t last_pushed_s; /* Unix time, 0 = never */
 	uint64_t failures; /* in a row, now */
-	uint64_t wait_ms; /* until the next try, as it was when the last one failed */
+	uint64_t wait_ms; /* the wait after the last failure */
 	struct push_result last_failure;
 };
 
-/* Borrows options. 0 or -errno; -EOPNOTSUPP: built without. Signals must be blocked by now. */
+/* Borrows options. 0 or -errno; -EOPNOTSUPP: built with PUSH=0. The caller has blocked signals. */
 int pusher_new(struct pusher **ret, const struct pusher_options *options);
-/* Takes what item holds. */
+/* Takes over the strings of item. */
 void pusher_add(struct pusher *pusher, const struct push_item *item);
-/* One that could not even become an item. */
+/* Counts a profile for which there was no memory. */
 void pusher_no_memory(struct pusher *pusher);
 void pusher_stats_get(struct pusher *pusher, struct pusher_stats *ret);
-/* Tries at once what waits, until nothing does, or for so long, or until one fails. */
+/* Sends the queue at once, until it is empty, the time is over, or a try fails. */
 void pusher_drain(struct pusher *pusher, unsigned int timeout_ms);
-/* Ends the thread; what still waits is lost. NULL is fine. */
+/* Ends the thread; profiles in the queue are lost. NULL is fine. */
 void pusher_free(struct pusher *pusher);
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef BPFPROF_FORMATS_PPROF_READING_H
 #define BPFPROF_FORMATS_PPROF_READING_H
 
-/* A pprof file being read: what pprof_read.c and pprof_frames.c share. Errors as in profile_read.h. */
+/* The state of reading a pprof file, for pprof_read.c and pprof_frames.c. Errors as in profile_read.h. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 
 #define PPROF_MAX_TYPES 16
 #define PPROF_MAX_COMMENTS 1024
-#define PPROF_MAX_ENTRIES (1U << 22) /* texts, functions, frames: each */
+#define PPROF_MAX_ENTRIES (1U << 22) /* of each kind: texts, functions, frames */
 #define PPROF_MAX_MAPPINGS 65536
 
 struct pprof_type {
@@ -35,8 +35,8 @@ struct pprof {
 	const char *path;
 	struct buf *why;
 	struct wire_span whole;
-	const uint8_t *field; /* that is being read: where it began */
-	struct vec texts; /* uint32_t, ours, by the file's numbers */
+	const uint8_t *field; /* the start of the current field */
+	struct vec texts; /* uint32_t of the builder, by the numbers of the file */
 	struct pprof_type types[PPROF_MAX_TYPES];
 	size_t nr_types;
 	uint64_t comments[PPROF_MAX_COMMENTS];
@@ -45,7 +45,7 @@ struct pprof {
 	size_t value_at, count_at; /* of the values of a sample */
 	uint64_t scale; /* of the value */
 	bool has_count, is_calls, has_main;
-	size_t call_at[PROFILE_NR_CALL_VALUES]; /* of the values of a sample; nr_types: not there */
+	size_t call_at[PROFILE_NR_CALL_VALUES]; /* of the values of a sample; nr_types: none */
 	uint32_t main_name; /* of the first mapping, the program itself */
 	struct map mappings_by_id, functions_by_id, frames_by_id;
 	struct vec functions; /* struct pprof_function */
@@ -59,13 +59,13 @@ struct pprof {
 
 #define PPROF_AT(vec, type, index) ((type *)(vec).data)[index]
 
-/* -EBADMSG, and what it was, unless something was said already. */
+/* -EBADMSG; adds the reason to why, unless it has one. */
 int pprof_malformed(struct pprof *p, const char *what);
 int pprof_too_many(struct pprof *p, const char *what, uint32_t most);
-/* Ours of a text's number in the file. */
+/* The builder's number of a text. */
 int pprof_text(struct pprof *p, uint64_t index, uint32_t *ret);
 
-/* Takes a mapping or a function, and then, once all of them are known, a frame. */
+/* Takes a mapping or a function; and a frame, after all of those. */
 int pprof_take_referred(struct pprof *p, const struct wire_field *field);
 int pprof_take_frame(struct pprof *p, const struct wire_field *of);
 

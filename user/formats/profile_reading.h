@@ -2,7 +2,7 @@
 #ifndef BPFPROF_FORMATS_PROFILE_READING_H
 #define BPFPROF_FORMATS_PROFILE_READING_H
 
-/* What the readers behind profile_read_add() share. Errors as there. */
+/* For the readers behind profile_read_add(), with the same errors. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,30 +19,30 @@ int folded_read(struct profile_read *read, const char *path, const char *text, s
 		struct buf *why);
 
 /*
- * Counters as stats_json() writes them, added to those of the other files. Malformed ones are left
- * out. How long the file says that it took, in ns; 0: it does not.
+ * Adds counters in the form of stats_json() to those of the other files, except malformed ones. Returns
+ * the duration of the file in ns; 0: it has none.
  */
 uint64_t profile_read_stats(struct profile_read *read, const char *json, size_t len);
 
-/* One entry of struct profile_read's intervals: a file's samples are of this time, Unix ns. */
+/* The time of a file, Unix ns. */
 struct profile_read_interval {
 	uint64_t start, end;
 };
 
-/* What one file says of itself; 0: nothing. */
+/* The facts of one file; 0: not known. */
 struct profile_read_file {
 	uint64_t time_ns, duration_ns;
 	uint32_t host;
 	struct profile_value value;
 };
-/* -EINVAL, with the reason: it counts something else than the files before. */
+/* -EINVAL, with the reason: the file counts something else than the files before. */
 int profile_read_file_add(struct profile_read *read, const struct profile_read_file *file,
 			  struct buf *why);
-/* Sets kernel_pid, and title where there is none, and adds it. */
+/* Adds the process; sets its kernel_pid, and its title if it has none. */
 int profile_read_process(struct profile_read *read, struct profile_process *process, uint32_t *ret);
-/* Base name of path without what tells its format: a name for a process that the file does not name. */
+/* The base name of path without its suffix, as the name of a process that the file does not name. */
 uint32_t profile_read_name(struct profile_read *read, const char *path);
-/* Kind of a location by its name, and what follows of that; name and file are set. */
+/* Sets the kind of a location that has name and file, and the members that depend on it. */
 void profile_read_kind(struct profile_read *read, struct profile_location *location);
 
 #endif

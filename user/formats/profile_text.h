@@ -2,7 +2,7 @@
 #ifndef BPFPROF_FORMATS_PROFILE_TEXT_H
 #define BPFPROF_FORMATS_PROFILE_TEXT_H
 
-/* What people read of a profile's frames, processes and containers, in every format the same. */
+/* The texts of a profile's frames, processes and containers, the same in all formats. */
 
 #include <stdbool.h>
 
@@ -16,28 +16,28 @@ void frame_text(struct buf *dst, const struct profile *profile,
 		const struct profile_location *location);
 
 /*
- * NAMESPACE/POD/CONTAINER of a process, CONTAINER alone where it has no pod; without a name it is
- * the first 12 characters of its id. Nothing for a process in none. In front of its stacks.
+ * Adds NAMESPACE/POD/CONTAINER of a process, or CONTAINER alone without a pod. A container without a
+ * name has the first 12 characters of its id. Adds nothing for a process in no container.
  */
 void container_text(struct buf *dst, const struct profile *profile,
 		    const struct profile_process *process);
-/* Do the processes live in more than one container, the node itself counted as one? */
+/* Do the processes have more than one container? The node itself counts as one. */
 bool containers_differ(const struct profile *profile);
-/* What the first frame of a collapsed stack says of a process and, with --threads, the second. */
+/* The first frame of a collapsed stack; and the second one with --threads. */
 void process_text(struct buf *dst, const struct profile *profile,
 		  const struct profile_process *process);
 void thread_text(struct buf *dst, const char *name, unsigned int tid);
 
 /*
- * As frame_text(), but all lines of a Python function are one, and so is all code of a file that
- * has no names: else each of its addresses had a row.
+ * As frame_text(), but without lines of Python functions and without addresses of code that has no
+ * name, so that a function and a file have one row.
  */
 void function_text(struct buf *dst, const struct profile *profile,
 		   const struct profile_location *location);
 
-/* What a flame graph is of. */
+/* The heading of a flame graph. */
 const char *flame_title(const struct profile *profile);
-/* What its frames are as wide as, one of them ("call"); NULL: samples, which stand for time. */
+/* The unit of the width of its frames ("call"); NULL: samples, which stand for time. */
 const char *flame_unit(const struct profile *profile);
 /* "host · 2024-01-31 12:00:00 UTC · 10.0 s at 99 Hz" */
 void profile_caption(struct buf *dst, const struct profile *profile);

@@ -34,8 +34,8 @@ struct stack_rules {
 	void (*container)(struct buf *dst, const struct profile *profile,
 			  const struct profile_process *process);
 	bool threads; /* a frame for the thread after the process */
-	bool need_frames; /* leave out samples of which no frame is left */
-	bool no_wakers; /* leave out who ended a wait (profile/wakers.h) */
+	bool need_frames; /* leave out samples without a frame */
+	bool no_wakers; /* leave out the wakers of waits (profile/wakers.h) */
 };
 
 struct stack_order {
@@ -63,7 +63,7 @@ void stack_order_fini(struct stack_order *order);
 struct stack_path {
 	const struct stack_order *order;
 	uint32_t sample;
-	uint32_t left, end; /* frames of the stack from left - 1 down to end are still to come */
+	uint32_t left, end; /* the next frames are left - 1 down to end */
 	unsigned int step;
 };
 
@@ -71,11 +71,11 @@ void stack_path_init(struct stack_path *path, const struct stack_order *order, u
 uint32_t stack_path_next(struct stack_path *path); /* text number, 0 at the end */
 
 /*
- * One run of equal paths at a time. *pos starts at 0. False at the end. shared is how many leading
- * texts it has in common with the run before.
+ * Gives one run of samples with equal paths after the other. *pos starts at 0. False at the end. shared
+ * is the number of leading texts that the run has in common with the run before.
  */
 struct stack_run {
-	uint32_t sample; /* any sample of the run: its path is that of all */
+	uint32_t sample; /* one of the run; all have the same path */
 	uint32_t shared;
 	uint64_t count;
 	uint64_t value_ns;
@@ -83,7 +83,7 @@ struct stack_run {
 
 bool stack_order_next(const struct stack_order *order, size_t *pos, struct stack_run *ret);
 
-/* All of it as lines `ROOT;...;LEAF COUNT`. */
+/* Writes all runs as lines `ROOT;...;LEAF COUNT`. */
 void stack_order_write(const struct stack_order *order, FILE *out);
 
 #endif

@@ -3,16 +3,16 @@
 #define BPFPROF_FORMATS_TRACE_PLACE_H
 
 /*
- * Where the records of a trace lie until it is written: in a file without a name beside the one that path
- * is to become, else in a folder for such.
+ * The place of a trace's records until the trace is written: a file without a name in the folder of
+ * path, or else in a folder for temporary files.
  */
 
 struct trace_facts;
 
-/* open(): tries one folder, 0 or -errno. 0, or why it failed in the last one. */
+/* open() tries one folder, 0 or -errno. Returns 0, or the error of the last folder. */
 int trace_place_open(const char *path, int (*open)(void *arg, const char *folder), void *arg);
 
-/* Once the trace is written: what of its calls is not in it. err: of putting them away, 0 if none. */
+/* The trace is written: warns of calls that are not in it. err: the error of their file, or 0. */
 void trace_place_say_missing(const char *path, const struct trace_facts *facts, int err);
 
 #endif

@@ -3,7 +3,7 @@
 #define BPFPROF_FORMATS_WIRE_H
 
 /*
- * Protobuf messages, field by field, out of untrusted bytes.
+ * Reads Protobuf messages field by field. The bytes are not trusted.
  * Encoding: https://protobuf.dev/programming-guides/encoding/
  */
 
@@ -21,9 +21,9 @@ struct wire_field {
 	struct wire_span bytes;
 };
 
-/* The next field. 1, 0 at the end, -EBADMSG. */
+/* Reads the next field. 1, 0 at the end, -EBADMSG. */
 int wire_next(struct wire_span *span, struct wire_field *ret);
-/* Of a repeated number, packed or not: starts with *span at field->bytes or empty. The same results. */
+/* Reads the next number of a packed field, from *span on, which starts as field->bytes. Same results. */
 int wire_number(struct wire_span *span, uint64_t *ret);
 
 #endif
