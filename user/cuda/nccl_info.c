@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/nccl_info.h"
 
-#include <string.h>
-
+#include "base/bytes.h"
 #include "cuda/functions.h"
 
 #define STRUCT_BYTES 80
@@ -25,31 +24,15 @@ enum {
 	SLICE_STEPS = 76
 };
 
-static uint32_t get_u32(const uint8_t *at, size_t off)
-{
-	uint32_t value;
-
-	memcpy(&value, at + off, sizeof(value));
-	return value;
-}
-
-static uint64_t get_u64(const uint8_t *at, size_t off)
-{
-	uint64_t value;
-
-	memcpy(&value, at + off, sizeof(value));
-	return value;
-}
-
 static bool is_possible(const uint8_t *at)
 {
-	uint32_t bytes = gpu_nccl_type_bytes(get_u32(at, TYPE));
-	uint64_t comm = get_u64(at, COMM);
+	uint32_t bytes = gpu_nccl_type_bytes(bytes_u32(at + TYPE));
+	uint64_t comm = bytes_u64(at + COMM);
 
-	return bytes && get_u32(at, COLL) < MAX_FUNCTIONS && get_u32(at, OP) <= INT32_MAX &&
-	       get_u32(at, ROOT) < MAX_RANKS && get_u32(at, CHUNK_STEPS) <= MAX_STEPS &&
-	       get_u32(at, SLICE_STEPS) <= MAX_STEPS && comm && !(comm % 8) && get_u64(at, NAME) &&
-	       get_u64(at, COUNT) <= MAX_BYTES / bytes;
+	return bytes && bytes_u32(at + COLL) < MAX_FUNCTIONS && bytes_u32(at + OP) <= INT32_MAX &&
+	       bytes_u32(at + ROOT) < MAX_RANKS && bytes_u32(at + CHUNK_STEPS) <= MAX_STEPS &&
+	       bytes_u32(at + SLICE_STEPS) <= MAX_STEPS && comm && !(comm % 8) &&
+	       bytes_u64(at + NAME) && bytes_u64(at + COUNT) <= MAX_BYTES / bytes;
 }
 
 /*
@@ -64,13 +47,13 @@ static bool may_be_changed(const struct nccl_info *info)
 
 static void info_set(struct nccl_info *info, const uint8_t *at)
 {
-	info->type = get_u32(at, TYPE);
-	info->op = get_u32(at, OP);
-	info->root = get_u32(at, ROOT);
-	info->count = get_u64(at, COUNT);
+	info->type = bytes_u32(at + TYPE);
+	info->op = bytes_u32(at + OP);
+	info->root = bytes_u32(at + ROOT);
+	info->count = bytes_u64(at + COUNT);
 	info->bytes = info->count * gpu_nccl_type_bytes(info->type);
-	info->comm = get_u64(at, COMM);
-	info->stream = get_u64(at, STREAM);
+	info->comm = bytes_u64(at + COMM);
+	info->stream = bytes_u64(at + STREAM);
 	if (may_be_changed(info)) {
 		info->type = NCCL_INFO_TYPE_UNKNOWN;
 		info->count = 0;
@@ -102,7 +85,7 @@ size_t nccl_info_find(const uint8_t *frame, size_t len, nccl_info_read_name read
 		if (nr_names++ == MAX_NAMES)
 			return NCCL_INFO_MAX + 1;
 		memset(&info, 0, sizeof(info)); /* compared as bytes */
-		if (!read_name(arg, get_u64(frame + at, NAME), info.name))
+		if (!read_name(arg, bytes_u64(frame + at + NAME), info.name))
 			continue;
 		info_set(&info, frame + at);
 		for (i = 0; i < nr && memcmp(&ret[i], &info, sizeof(info)) != 0; i++)

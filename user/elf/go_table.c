@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/cleanup.h"
 #include "elf/image.h"
 
@@ -40,22 +41,6 @@ static const struct function_layout {
 	[GO_1_20] = { 44, 4, 4, 16, 20, 24, 32, 36, 40, 41 },
 };
 
-static uint32_t u32_at(const uint8_t *data)
-{
-	uint32_t value;
-
-	memcpy(&value, data, sizeof(value));
-	return value;
-}
-
-static uint64_t u64_at(const uint8_t *data)
-{
-	uint64_t value;
-
-	memcpy(&value, data, sizeof(value));
-	return value;
-}
-
 /* len bytes at pos of the table. */
 static int table_read(const struct go_table *tab, uint64_t pos, void *dst, size_t len)
 {
@@ -82,8 +67,8 @@ static int entry_read(const struct go_table *tab, uint64_t i, uint64_t *ret_star
 			 i == tab->nr_functions ? bytes : 2 * bytes);
 	if (err)
 		return err;
-	*ret_start = tab->text + (bytes == 8 ? u64_at(data) : u32_at(data));
-	*ret_pos = bytes == 8 ? u64_at(data + 8) : u32_at(data + 4);
+	*ret_start = tab->text + (bytes == 8 ? bytes_u64(data) : bytes_u32(data));
+	*ret_pos = bytes == 8 ? bytes_u64(data + 8) : bytes_u32(data + 4);
 	return 0;
 }
 
@@ -267,7 +252,7 @@ static int text_search(struct go_table *tab, struct search *search)
 
 static bool has_magic(const uint8_t *data)
 {
-	uint32_t magic = u32_at(data);
+	uint32_t magic = bytes_u32(data);
 
 	return (magic == 0xfffffffb || magic == 0xfffffffa || magic == 0xfffffff0 ||
 		magic == 0xfffffff1) &&
@@ -286,29 +271,29 @@ static int table_open(struct go_table *tab, struct search *search)
 		return err;
 	if (!has_magic(data))
 		return -EBADMSG;
-	tab->version = u32_at(data) == 0xfffffffb   ? GO_1_2
-		       : u32_at(data) == 0xfffffffa ? GO_1_16
-		       : u32_at(data) == 0xfffffff0 ? GO_1_18
-						    : GO_1_20;
-	tab->nr_functions = u64_at(data + 8);
+	tab->version = bytes_u32(data) == 0xfffffffb   ? GO_1_2
+		       : bytes_u32(data) == 0xfffffffa ? GO_1_16
+		       : bytes_u32(data) == 0xfffffff0 ? GO_1_18
+						       : GO_1_20;
+	tab->nr_functions = bytes_u64(data + 8);
 	if (!tab->nr_functions || tab->nr_functions > GO_TABLE_MAX_FUNCTIONS)
 		return -EBADMSG;
 	if (tab->version == GO_1_2) { /* all is relative to the table itself */
 		tab->functions = 16;
 		bytes = tab->functions + tab->nr_functions * 16 + 8;
 		err = table_read(tab, bytes, data, 4);
-		tab->files = u32_at(data);
+		tab->files = bytes_u32(data);
 		return err ? err : text_check(tab);
 	}
 	if (tab->version >= GO_1_18) {
-		tab->text = u64_at(part);
+		tab->text = bytes_u64(part);
 		part += 8;
 	}
-	tab->names = u64_at(part);
-	tab->units = u64_at(part + 8);
-	tab->files = u64_at(part + 16);
-	tab->values = u64_at(part + 24);
-	tab->functions = u64_at(part + 32);
+	tab->names = bytes_u64(part);
+	tab->units = bytes_u64(part + 8);
+	tab->files = bytes_u64(part + 16);
+	tab->values = bytes_u64(part + 24);
+	tab->functions = bytes_u64(part + 32);
 	if (tab->names > tab->bytes || tab->units > tab->bytes || tab->files > tab->bytes ||
 	    tab->values > tab->bytes || tab->functions > tab->bytes)
 		return -EBADMSG;
@@ -490,12 +475,13 @@ int go_table_function_at(const struct go_table *tab, uint64_t index, struct go_f
 	*ret = (struct go_function){
 		.start = start,
 		.end = end,
-		.name = u32_at(data + layout->name),
-		.unit = layout->unit ? u32_at(data + layout->unit) : 0,
-		.sp_values = u32_at(data + layout->sp),
-		.file_values = u32_at(data + layout->file),
-		.line_values = u32_at(data + layout->line),
-		.start_line = layout->start_line ? (int32_t)u32_at(data + layout->start_line) : 0,
+		.name = bytes_u32(data + layout->name),
+		.unit = layout->unit ? bytes_u32(data + layout->unit) : 0,
+		.sp_values = bytes_u32(data + layout->sp),
+		.file_values = bytes_u32(data + layout->file),
+		.line_values = bytes_u32(data + layout->line),
+		.start_line =
+			layout->start_line ? (int32_t)bytes_u32(data + layout->start_line) : 0,
 		.id = data[layout->id],
 		.flags = layout->flags ? data[layout->flags] : 0,
 	};
@@ -651,9 +637,9 @@ static int file_find(const struct go_table *tab, const struct go_function *fn, i
 	err = table_read(tab, pos + 4 * ((uint64_t)fn->unit + (uint32_t)number), data, 4);
 	if (err)
 		return err;
-	if (tab->version != GO_1_2 && u32_at(data) == UINT32_MAX)
+	if (tab->version != GO_1_2 && bytes_u32(data) == UINT32_MAX)
 		return -ENODATA;
-	*ret = u32_at(data) + (tab->version == GO_1_2 ? 0 : tab->files);
+	*ret = bytes_u32(data) + (tab->version == GO_1_2 ? 0 : tab->files);
 	return 0;
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/cleanup.h"
 #include "base/sorted.h"
 #include "base/strtab.h"
@@ -44,11 +45,6 @@ static const struct elf_section *plt_section(struct elf_image *img, uint64_t rva
 	return NULL;
 }
 
-static uint32_t le32(const uint8_t *p)
-{
-	return p[0] | p[1] << 8 | p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
 /*
  * The word that the PLT entry at rva jumps through: [endbr64] [mov $index,%r11d] [bnd] jmp *disp(%rip);
  * or, in the lazy half of a split PLT, [endbr64] push $index: the index of its relocation, told
@@ -64,7 +60,7 @@ static bool decode_entry(const uint8_t *code, size_t len, uint64_t rva, uint64_t
 	*is_index = false;
 	if (i + 5 <= len && code[i] == 0x68) {
 		*is_index = true;
-		*got = le32(code + i + 1);
+		*got = bytes_u32(code + i + 1);
 		return true;
 	}
 	if (i + 6 <= len && code[i] == 0x41 && code[i + 1] == 0xbb)
@@ -73,7 +69,7 @@ static bool decode_entry(const uint8_t *code, size_t len, uint64_t rva, uint64_t
 		i++;
 	if (i + 6 > len || code[i] != 0xff || code[i + 1] != 0x25)
 		return false;
-	*got = rva + i + 6 + (uint64_t)(int64_t)(int32_t)le32(code + i + 2);
+	*got = rva + i + 6 + (uint64_t)(int64_t)(int32_t)bytes_u32(code + i + 2);
 	return true;
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/hash_table.h"
 #include "python/heap.h"
 #include "python/lines.h"
@@ -76,15 +77,15 @@ int python_code_read(struct python_code *ret, struct python_heap *heap, uint64_t
 	err = python_heap_read(heap, va, buf, l->code_bytes);
 	if (err)
 		return err;
-	code.first_line = python_u32(buf, l->code_firstlineno);
-	code.flags = python_u32(buf, l->code_flags);
-	err = text_read(heap, python_u64(buf, l->code_qualname ? l->code_qualname : l->code_name),
+	code.first_line = bytes_u32(buf + l->code_firstlineno);
+	code.flags = bytes_u32(buf + l->code_flags);
+	err = text_read(heap, bytes_u64(buf + (l->code_qualname ? l->code_qualname : l->code_name)),
 			MAX_NAME_CHARS, &code.name);
 	if (!err)
-		err = text_read(heap, python_u64(buf, l->code_filename), MAX_FILE_CHARS,
+		err = text_read(heap, bytes_u64(buf + l->code_filename), MAX_FILE_CHARS,
 				&code.file);
 	if (!err)
-		err = table_read(&code, heap, python_u64(buf, l->code_linetable));
+		err = table_read(&code, heap, bytes_u64(buf + l->code_linetable));
 	if (err) {
 		python_code_fini(&code);
 		return err;

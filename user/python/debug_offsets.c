@@ -4,11 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "bpfprof.h"
-
-#define COOKIE "xdebugpy"
-#define VERSION_AT 8
-#define FREE_THREADED_AT 16
 
 /* Of one version and build: where _Py_DebugOffsets says what, and what it does not say. */
 struct python_debug_layout {
@@ -69,13 +66,8 @@ struct reading {
 
 static uint64_t read_u64(struct reading *r, uint16_t at)
 {
-	uint64_t value = 0;
-
-	if (r->len < sizeof(value) || at > r->len - sizeof(value))
-		r->bad = true;
-	else
-		memcpy(&value, r->data + at, sizeof(value));
-	return value;
+	r->bad |= r->len < 8 || at > r->len - 8;
+	return r->bad ? 0 : bytes_u64(r->data + at);
 }
 
 /* An offset into something of `bytes` bytes, `distance` away from the one said. */
@@ -114,11 +106,10 @@ bool python_debug_offsets_known(uint16_t version)
 
 uint32_t python_debug_offsets_version(const uint8_t head[PYTHON_DEBUG_OFFSETS_HEAD])
 {
-	uint64_t version;
+	uint64_t version = bytes_u64(head + PYTHON_DEBUG_VERSION_AT);
 
-	memcpy(&version, head + VERSION_AT, sizeof(version));
-	return memcmp(head, COOKIE, sizeof(COOKIE) - 1) || version > UINT32_MAX ? 0
-										: (uint32_t)version;
+	return !memcmp(head, PYTHON_DEBUG_COOKIE, 8) && version <= UINT32_MAX ? (uint32_t)version
+									      : 0;
 }
 
 /* Who holds it is worth knowing, and nothing depends on it: what makes no sense is not known. */
@@ -194,12 +185,11 @@ int python_debug_offsets_parse(struct bpfprof_python_layout *ret, const uint8_t 
 						.version = (uint16_t)(version >> 16) };
 	struct reading r = { .data = data, .len = len };
 	const struct python_debug_layout *at;
-	uint64_t free_threaded = read_u64(&r, FREE_THREADED_AT);
+	uint64_t free_threaded = read_u64(&r, PYTHON_DEBUG_FREE_THREADED_AT);
 
 	if (!python_debug_offsets_known(layout.version))
 		return -ENOTSUP;
-	if (r.bad || memcmp(data, COOKIE, sizeof(COOKIE) - 1) ||
-	    read_u64(&r, VERSION_AT) != version)
+	if (r.bad || python_debug_offsets_version(data) != version)
 		return -EBADMSG;
 	at = layout_find(layout.version, free_threaded);
 	if (!at || len < at->bytes)

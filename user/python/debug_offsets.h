@@ -17,6 +17,9 @@ struct bpfprof_python_layout;
 
 #define PYTHON_DEBUG_OFFSETS_MAX 1024 /* bytes of it that are asked for */
 #define PYTHON_DEBUG_OFFSETS_HEAD 16 /* cookie and version */
+#define PYTHON_DEBUG_COOKIE "xdebugpy" /* 8 bytes */
+#define PYTHON_DEBUG_VERSION_AT 8
+#define PYTHON_DEBUG_FREE_THREADED_AT 16
 
 /* Is the layout of this version (0x30d = 3.13) told in this way? */
 bool python_debug_offsets_known(uint16_t version);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/utf8.h"
 #include "python/text.h"
 
@@ -29,7 +30,7 @@ int python_heap_u64(struct python_heap *heap, uint64_t va, uint64_t *ret)
 	return python_heap_read(heap, va, ret, sizeof(*ret));
 }
 
-static int bad(struct python_heap *heap)
+int python_heap_bad(struct python_heap *heap)
 {
 	heap->counts.nr_bad++;
 	return -EBADMSG;
@@ -67,9 +68,9 @@ struct string {
 static void string_parse(const struct bpfprof_python_layout *l, uint64_t va, const uint8_t *header,
 			 struct string *ret, bool *ret_compact)
 {
-	uint32_t state = python_u32(header, l->unicode_state) >> (l->unicode_kind_shift & 31);
+	uint32_t state = bytes_u32(header + l->unicode_state) >> (l->unicode_kind_shift & 31);
 
-	ret->chars = python_u64(header, l->unicode_length);
+	ret->chars = bytes_u64(header + l->unicode_length);
 	ret->kind = state & 7;
 	ret->ascii = state & 16;
 	ret->data = va + (ret->ascii ? l->ascii_data : l->compact_data);
@@ -91,13 +92,13 @@ static int string_find(struct python_heap *heap, uint64_t va, struct string *ret
 	int err;
 
 	if (!string_layout_fits(l))
-		return bad(heap);
+		return python_heap_bad(heap);
 	err = python_heap_read(heap, va, header, l->ascii_data);
 	if (err)
 		return err;
 	string_parse(l, va, header, ret, &compact);
 	if ((ret->kind != 1 && ret->kind != 2 && ret->kind != 4) || ret->chars >> 40)
-		return bad(heap);
+		return python_heap_bad(heap);
 	/* Those of classes derived from str have their characters elsewhere. */
 	return compact ? 0 : python_heap_u64(heap, va + l->compact_data, &ret->data);
 }
@@ -208,10 +209,10 @@ static int type_read(struct python_heap *heap, uint64_t va, struct python_type *
 			       l->type_dict + 8 - l->type_name);
 	if (err)
 		return err;
-	ret->flags = python_u64(buf, l->type_flags);
-	ret->basic_bytes = python_u64(buf, l->type_basic);
-	ret->dict_offset = (int64_t)python_u64(buf, l->type_dict);
-	err = c_string(heap, python_u64(buf, l->type_name), ret->name);
+	ret->flags = bytes_u64(buf + l->type_flags);
+	ret->basic_bytes = bytes_u64(buf + l->type_basic);
+	ret->dict_offset = (int64_t)bytes_u64(buf + l->type_dict);
+	err = c_string(heap, bytes_u64(buf + l->type_name), ret->name);
 	if (!err)
 		ret->va = va;
 	return err;
@@ -229,7 +230,7 @@ int python_heap_type(struct python_heap *heap, uint64_t va, const struct python_
 	if (err)
 		return err;
 	if (type & 7 || !type)
-		return bad(heap);
+		return python_heap_bad(heap);
 	slot = &heap->types[(type >> 4 ^ type >> 12) % PYTHON_TYPE_SLOTS];
 	if (slot->va != type) {
 		slot->va = 0;
@@ -253,14 +254,14 @@ int python_heap_int_parts(struct python_heap *heap, uint64_t va, bool *ret_negat
 		return err;
 	if (l->int_tag) {
 		if ((word & 3) == 3)
-			return bad(heap);
+			return python_heap_bad(heap);
 		*ret_negative = (word & 3) == 2;
 		*ret_digits = (word & 3) == 1 ? 0 : word >> 3;
 	} else {
 		*ret_negative = word >> 63;
 		*ret_digits = *ret_negative ? -word : word;
 	}
-	return *ret_digits >> 40 ? bad(heap) : 0;
+	return *ret_digits >> 40 ? python_heap_bad(heap) : 0;
 }
 
 int python_heap_int(struct python_heap *heap, uint64_t va, int64_t *ret)
@@ -281,7 +282,7 @@ int python_heap_int(struct python_heap *heap, uint64_t va, int64_t *ret)
 	if (err)
 		return err;
 	if (digits[0] >> DIGIT_BITS || digits[1] >> DIGIT_BITS)
-		return bad(heap);
+		return python_heap_bad(heap);
 	if (digits[2] >> (63 - 2 * DIGIT_BITS))
 		return -ERANGE;
 	for (int i = 3; i--;)
@@ -301,22 +302,22 @@ static int keys_parse(struct python_dict_iter *iter, uint64_t keys)
 	err = python_heap_read(iter->heap, keys, buf, l->keys_indices);
 	if (err)
 		return err;
-	nr = python_u64(buf, l->keys_nr);
+	nr = bytes_u64(buf + l->keys_nr);
 	iter->entry_words = 3;
 	if (l->keys_size) {
-		size = python_u64(buf, l->keys_size);
+		size = bytes_u64(buf + l->keys_size);
 		if (size > LARGEST_KEYS)
-			return bad(iter->heap);
+			return python_heap_bad(iter->heap);
 		index_bytes = size * (size <= 0xff ? 1 : size <= 0xffff ? 2 : 4);
 	} else {
 		if (buf[l->keys_index] > 40 || buf[l->keys_kind] > 2)
-			return bad(iter->heap);
+			return python_heap_bad(iter->heap);
 		index_bytes = 1ULL << buf[l->keys_index];
 		if (buf[l->keys_kind])
 			iter->entry_words = 2;
 	}
 	if (nr > LARGEST_KEYS)
-		return bad(iter->heap);
+		return python_heap_bad(iter->heap);
 	if (nr > PYTHON_MAX_DICT) {
 		iter->heap->counts.nr_cut++;
 		nr = PYTHON_MAX_DICT;
@@ -376,7 +377,7 @@ static int inline_init(struct python_dict_iter *iter, uint64_t va, const struct 
 	if (!(type->flags & l->flag_inline))
 		return -ENODATA;
 	if (type->basic_bytes > MAX_HEADER)
-		return bad(iter->heap);
+		return python_heap_bad(iter->heap);
 	va += type->basic_bytes;
 	err = python_heap_read(iter->heap, va + l->values_valid, &valid, 1);
 	if (err)

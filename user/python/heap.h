@@ -12,7 +12,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 #include "bpfprof.h"
 #include "python/heap_layout.h"
@@ -27,6 +26,14 @@ struct python_heap_counts {
 
 #define PYTHON_MAX_TYPE_NAME 128
 #define PYTHON_TYPE_SLOTS 64 /* types that were looked at last */
+
+/* Bits of tp_flags, the same in all versions: the type is this builtin one or derived from it. */
+#define PYTHON_FLAG_INT (1ULL << 24)
+#define PYTHON_FLAG_LIST (1ULL << 25)
+#define PYTHON_FLAG_TUPLE (1ULL << 26)
+#define PYTHON_FLAG_BYTES (1ULL << 27)
+#define PYTHON_FLAG_STR (1ULL << 28)
+#define PYTHON_FLAG_DICT (1ULL << 29)
 
 struct python_type {
 	uint64_t va;
@@ -57,6 +64,8 @@ int python_heap_init(struct python_heap *heap, struct unwind_reader *reader,
 /* len bytes at va: 0 or -EFAULT (counted). */
 int python_heap_read(struct python_heap *heap, uint64_t va, void *dst, uint32_t len);
 int python_heap_u64(struct python_heap *heap, uint64_t va, uint64_t *ret);
+/* Counts memory that does not hold what it should. -EBADMSG. */
+int python_heap_bad(struct python_heap *heap);
 
 /*
  * A str object in UTF-8, at most max_chars of its characters (*ret_cut: there are more; may be
@@ -97,22 +106,5 @@ int python_instance_init(struct python_dict_iter *iter, struct python_heap *heap
 bool python_dict_next(struct python_dict_iter *iter, uint64_t *ret_key, uint64_t *ret_value);
 /* Value of a key that is an ASCII str, 0 if there is none; looks at no more than limit keys. */
 uint64_t python_dict_find(struct python_dict_iter *iter, const char *key, uint32_t limit);
-
-/* What lies at an offset of an object that was read. */
-static inline uint64_t python_u64(const uint8_t *object, uint32_t off)
-{
-	uint64_t value;
-
-	memcpy(&value, object + off, sizeof(value));
-	return value;
-}
-
-static inline uint32_t python_u32(const uint8_t *object, uint32_t off)
-{
-	uint32_t value;
-
-	memcpy(&value, object + off, sizeof(value));
-	return value;
-}
 
 #endif

@@ -5,6 +5,9 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/bytes.h"
+#include "python/debug_offsets.h"
+
 #define PYTHON_HEAP_LAYOUTS
 #define PYTHON_HEAP_PLACES
 #include "python/layouts.h"
@@ -14,11 +17,8 @@
 #define NR_FIELDS (sizeof(struct python_heap_layout) / sizeof(uint32_t))
 #define FIRST_FIELD (offsetof(struct python_heap_layout, interpreter_modules) / sizeof(uint32_t))
 
-#define COOKIE "xdebugpy"
-#define VERSION_AT 8
-#define FREE_THREADED_AT 16
 #define MAX_STATE_BYTES (1U << 20)
-#define MAX_OBJECT_BYTES 2048 /* of a type object: 900 until now */
+#define MAX_OBJECT_BYTES 2048 /* a type object has 900 until now */
 #define MAX_HEADER_BYTES 512
 
 static const struct python_heap_layout *row_find(const struct python_heap_layout *rows, size_t nr,
@@ -35,24 +35,16 @@ int python_heap_layout_told(uint16_t version)
 	return row_find(python_heap_places, NR_PLACES, version, 0) != NULL;
 }
 
-static uint64_t offsets_u64(const uint8_t *offsets, uint32_t at)
-{
-	uint64_t value;
-
-	memcpy(&value, offsets + at, sizeof(value));
-	return value;
-}
-
-/* Puts what the target says in place of what the table does. */
+/* Replaces the offsets of the table by those that the target says. */
 static int offsets_apply(struct python_heap_layout *layout, const struct python_heap_layout *places,
 			 const uint8_t *offsets, size_t len)
 {
 	uint32_t fields[NR_FIELDS], at[NR_FIELDS], object_type = layout->object_type;
 	uint64_t value;
 
-	if (len < FREE_THREADED_AT + 8 || memcmp(offsets, COOKIE, sizeof(COOKIE) - 1) ||
-	    offsets_u64(offsets, VERSION_AT) >> 16 != layout->version ||
-	    offsets_u64(offsets, FREE_THREADED_AT) != layout->free_threaded)
+	if (len < PYTHON_DEBUG_FREE_THREADED_AT + 8 ||
+	    python_debug_offsets_version(offsets) >> 16 != layout->version ||
+	    bytes_u64(offsets + PYTHON_DEBUG_FREE_THREADED_AT) != layout->free_threaded)
 		return -EBADMSG;
 	memcpy(fields, layout, sizeof(fields));
 	memcpy(at, places, sizeof(at));
@@ -61,13 +53,13 @@ static int offsets_apply(struct python_heap_layout *layout, const struct python_
 			continue;
 		if (at[i] > len - 8)
 			return -EBADMSG;
-		value = offsets_u64(offsets, at[i]);
+		value = bytes_u64(offsets + at[i]);
 		if (value >= MAX_STATE_BYTES)
 			return -EBADMSG;
 		fields[i] = (uint32_t)value;
 	}
 	memcpy(layout, fields, sizeof(*layout));
-	/* Then all objects are longer (--with-trace-refs): what is not told is not where it was. */
+	/* With --with-trace-refs all objects are longer: the other offsets of the table are wrong. */
 	return layout->object_type == object_type ? 0 : -ENOTSUP;
 }
 
@@ -100,7 +92,7 @@ static bool fits(uint32_t off, uint32_t bytes, uint32_t room)
 	return off <= room - bytes && !(off % bytes);
 }
 
-/* There, and in its place. */
+/* The field exists and is in its place. */
 static bool has(uint32_t off, uint32_t bytes, uint32_t room)
 {
 	return off && fits(off, bytes, room);
@@ -135,7 +127,7 @@ static bool types_fit(const struct python_heap_layout *l)
 {
 	return has(l->type_name, 8, MAX_HEADER_BYTES) && has(l->type_basic, 8, MAX_HEADER_BYTES) &&
 	       has(l->type_flags, 8, MAX_HEADER_BYTES) && has(l->type_dict, 8, MAX_HEADER_BYTES) &&
-	       /* One read has them all. */
+	       /* One read gets them all. */
 	       l->type_name < l->type_basic && l->type_basic < l->type_dict &&
 	       l->type_name < l->type_flags && l->type_flags < l->type_dict &&
 	       fits(l->type_keys, 8, MAX_OBJECT_BYTES);

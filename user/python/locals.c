@@ -55,10 +55,8 @@ static int group_add(struct frame *f, uint64_t names, uint32_t nr, uint64_t slot
 	err = python_heap_u64(f->heap, names + l->tuple_size, &size);
 	if (err)
 		return err;
-	if (size < nr) {
-		f->heap->counts.nr_bad++;
-		return -EBADMSG;
-	}
+	if (size < nr)
+		return python_heap_bad(f->heap);
 	if (nr > MAX_VARIABLES - f->nr) {
 		nr = MAX_VARIABLES - f->nr;
 		f->heap->counts.nr_cut++;
@@ -183,10 +181,8 @@ static int variables_by_kind(struct frame *f, uint64_t code)
 	err = python_heap_u64(f->heap, code + l->code_kinds, &bytes);
 	if (!err)
 		err = python_heap_u64(f->heap, bytes + f->heap->layout->bytes_size, &size);
-	if (!err && size < f->nr) {
-		f->heap->counts.nr_bad++;
-		err = -EBADMSG;
-	}
+	if (!err && size < f->nr)
+		err = python_heap_bad(f->heap);
 	if (!err)
 		err = python_heap_read(f->heap, bytes + f->heap->layout->bytes_data, kinds, f->nr);
 	if (err)
@@ -273,10 +269,8 @@ int python_locals_read(struct python_locals *ret, struct python_heap *heap, uint
 		err = code_u32(heap, code + l->code_kwonly, &f->kwonly);
 	if (!err)
 		err = code_u32(heap, code + heap->layout->code_flags, &f->flags);
-	if (!err && (f->argcount > INT16_MAX || f->kwonly > INT16_MAX)) {
-		heap->counts.nr_bad++;
-		err = -EBADMSG;
-	}
+	if (!err && (f->argcount > INT16_MAX || f->kwonly > INT16_MAX))
+		err = python_heap_bad(heap);
 	if (!err)
 		err = l->code_kinds ? variables_by_kind(f, code) : variables_by_group(f, code);
 	if (!err)

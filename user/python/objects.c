@@ -13,14 +13,6 @@
 #include "base/utf8.h"
 #include "python/heap.h"
 
-/* Bits of tp_flags, the same in all versions: which builtin type it is, or is derived from. */
-#define FLAG_INT (1ULL << 24)
-#define FLAG_LIST (1ULL << 25)
-#define FLAG_TUPLE (1ULL << 26)
-#define FLAG_BYTES (1ULL << 27)
-#define FLAG_STR (1ULL << 28)
-#define FLAG_DICT (1ULL << 29)
-
 #define MAX_CHARS 65536
 #define MAX_OBJECTS 4096 /* looked at for one value: what contains itself is there more than once */
 #define MAX_DIGITS 512 /* of 30 bits */
@@ -222,15 +214,25 @@ static int bytes_add(struct repr *r, uint64_t va, size_t max)
 	return err;
 }
 
-static void rest_cut(struct repr *r, size_t len)
+/*
+ * An element that begins at `before` was added: takes its length from the room for the others. False:
+ * too little is left, and "..." stands in its place.
+ */
+static bool room_take(struct repr *r, size_t before, size_t *left)
 {
-	r->out->len = len;
+	size_t len = r->out->len - before + 2; /* as py-spy counts */
+
+	*left = len < *left ? *left - len : 0;
+	if (*left > LEAST_CHARS)
+		return true;
+	r->out->len = before;
 	buf_add_str(r->out, "...");
+	return false;
 }
 
 static int items_add(struct repr *r, uint64_t items, uint64_t nr, size_t max, const char *ends)
 {
-	size_t left = max - 2, before, len;
+	size_t left = max - 2, before;
 	uint64_t value;
 	int err;
 
@@ -244,12 +246,8 @@ static int items_add(struct repr *r, uint64_t items, uint64_t nr, size_t max, co
 			err = value_add(r, value, left);
 		if (err)
 			return err;
-		len = r->out->len - before + 2;
-		left = len < left ? left - len : 0;
-		if (left <= LEAST_CHARS) {
-			rest_cut(r, before);
+		if (!room_take(r, before, &left))
 			break;
-		}
 	}
 	buf_add_char(r->out, ends[1]);
 	return 0;
@@ -271,7 +269,7 @@ static int sequence_add(struct repr *r, uint64_t va, bool is_list, size_t max)
 
 static int dict_add(struct repr *r, uint64_t va, size_t max)
 {
-	size_t left = max - 2, before, len, nr = 0;
+	size_t left = max - 2, before, nr = 0;
 	struct python_dict_iter iter;
 	uint64_t key, value;
 	int err;
@@ -291,12 +289,8 @@ static int dict_add(struct repr *r, uint64_t va, size_t max)
 		err = value_add(r, value, left);
 		if (err)
 			return err;
-		len = r->out->len - before + 2; /* as py-spy counts: key, value, and four */
-		left = len < left ? left - len : 0;
-		if (left <= LEAST_CHARS) {
-			rest_cut(r, before);
+		if (!room_take(r, before, &left))
 			break;
-		}
 	}
 	buf_add_char(r->out, '}');
 	return 0;
@@ -398,16 +392,16 @@ static int value_add(struct repr *r, uint64_t va, size_t max)
 	err = python_heap_type(r->heap, va, &type);
 	if (err)
 		return err;
-	if (type->flags & FLAG_INT)
+	if (type->flags & PYTHON_FLAG_INT)
 		return int_add(r, va, type, max);
-	if (type->flags & FLAG_STR)
+	if (type->flags & PYTHON_FLAG_STR)
 		return str_add(r, va, max);
-	if (type->flags & FLAG_BYTES)
+	if (type->flags & PYTHON_FLAG_BYTES)
 		return bytes_add(r, va, max);
-	if (type->flags & FLAG_DICT)
+	if (type->flags & PYTHON_FLAG_DICT)
 		return dict_add(r, va, max);
-	if (type->flags & (FLAG_LIST | FLAG_TUPLE))
-		return sequence_add(r, va, type->flags & FLAG_LIST, max);
+	if (type->flags & (PYTHON_FLAG_LIST | PYTHON_FLAG_TUPLE))
+		return sequence_add(r, va, type->flags & PYTHON_FLAG_LIST, max);
 	return named_add(r, va, type);
 }
 

@@ -6,15 +6,9 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "proc/images.h"
 #include "proc/processes.h"
-
-static const char *base_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
 
 const char *python_other_of_file(const char *path)
 {
@@ -29,7 +23,7 @@ const char *python_other_of_file(const char *path)
 		{ "circuitpython", "CircuitPython" },
 		{ "rustpython", "RustPython" },
 	};
-	const char *base = base_of(path);
+	const char *base = text_base_name(path);
 	size_t i, len;
 
 	for (i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
@@ -65,9 +59,10 @@ const char *python_other_of(struct images *images, const struct process *process
 		if (!image || !image->path)
 			continue;
 		/* Anybody's library may begin with these words. */
-		if (image->id == process->program || !strncmp(base_of(image->path), "lib", 3))
+		if (image->id == process->program ||
+		    !strncmp(text_base_name(image->path), "lib", 3))
 			name = python_other_of_file(image->path);
-		if (!name && !strcmp(base_of(image->path), "libjvm.so"))
+		if (!name && !strcmp(text_base_name(image->path), "libjvm.so"))
 			name = python_other_of_java(cmdline);
 	}
 	return name;

@@ -131,13 +131,13 @@ static bool may_look(struct pythons *pythons, uint32_t image)
 
 static const struct elf_segment *text_segment(const struct elf_image *elf)
 {
-	const struct elf_segment *segments;
-	size_t i, nr;
+	const struct elf_segment *segment;
+	size_t nr;
 
-	segments = elf_image_segments(elf, &nr);
-	for (i = 0; i < nr; i++)
-		if (segments[i].type == PT_LOAD && segments[i].flags & PF_X)
-			return &segments[i];
+	segment = elf_image_segments(elf, &nr);
+	for (; nr--; segment++)
+		if (segment->type == PT_LOAD && segment->flags & PF_X)
+			return segment;
 	return NULL;
 }
 

@@ -15,8 +15,6 @@
 #define MAX_ATTRIBUTES 256 /* of a Thread */
 #define MAX_KEYS (1U << 20) /* looked at altogether */
 #define MAX_NAME_CHARS 1024
-#define FLAG_INT (1ULL << 24)
-#define FLAG_DICT (1ULL << 29)
 
 struct names {
 	struct python_thread_names *ret;
@@ -88,7 +86,7 @@ static int thread_add(struct names *n, uint64_t key, uint64_t thread)
 	char *name;
 	int err;
 
-	if (!is_of_kind(n->heap, key, FLAG_INT) || python_heap_int(n->heap, key, &ident))
+	if (!is_of_kind(n->heap, key, PYTHON_FLAG_INT) || python_heap_int(n->heap, key, &ident))
 		return 0;
 	string = name_find(n, thread);
 	if (!string)
@@ -112,7 +110,7 @@ static uint64_t active_find(struct names *n)
 
 	if (python_heap_u64(heap, n->interpreter_va + heap->objects.interpreter_modules,
 			    &modules) ||
-	    !modules || !is_of_kind(heap, modules, FLAG_DICT) ||
+	    !modules || !is_of_kind(heap, modules, PYTHON_FLAG_DICT) ||
 	    python_dict_init(&iter, heap, modules))
 		return 0;
 	module = key_find(n, &iter, "threading", MAX_MODULES);
@@ -120,7 +118,7 @@ static uint64_t active_find(struct names *n)
 	    python_instance_init(&iter, heap, module, type))
 		return 0;
 	active = key_find(n, &iter, "_active", MAX_GLOBALS);
-	return active && is_of_kind(heap, active, FLAG_DICT) ? active : 0;
+	return active && is_of_kind(heap, active, PYTHON_FLAG_DICT) ? active : 0;
 }
 
 static int interpreter_add(struct names *n)

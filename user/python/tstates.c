@@ -3,8 +3,8 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "base/bytes.h"
 #include "base/map.h"
 #include "base/vec.h"
 #include "python/heap.h"
@@ -14,8 +14,7 @@ static int state_read(struct python_heap *heap, uint64_t runtime_current,
 {
 	const struct bpfprof_python_layout *l = heap->layout;
 	uint8_t buf[BPFPROF_PYTHON_TSTATE_BYTES] = { 0 };
-	uint32_t status = 0;
-	uint64_t native = 0, owner;
+	uint64_t native = 0;
 	int err;
 
 	if (l->tstate_bytes > sizeof(buf) || l->tstate_next + 16U > sizeof(buf))
@@ -27,21 +26,19 @@ static int state_read(struct python_heap *heap, uint64_t runtime_current,
 	    python_heap_u64(heap, tstate->va + heap->objects.tstate_native, &native))
 		native = 0;
 	/* In all versions the interpreter that it belongs to stands behind next. */
-	memcpy(&owner, buf + l->tstate_next + 8, 8);
-	if (owner != tstate->interpreter_va)
+	if (bytes_u64(buf + l->tstate_next + 8) != tstate->interpreter_va)
 		return -EBADMSG;
-	memcpy(ret_next, buf + l->tstate_next, 8);
-	memcpy(&tstate->thread_id, buf + l->tstate_thread, 8);
-	memcpy(&tstate->frame_start, buf + l->tstate_frame, 8);
-	if (l->status_mask)
-		memcpy(&status, buf + l->tstate_status, 4);
+	*ret_next = bytes_u64(buf + l->tstate_next);
+	tstate->thread_id = bytes_u64(buf + l->tstate_thread);
+	tstate->frame_start = bytes_u64(buf + l->tstate_frame);
 	tstate->native_tid = native <= INT32_MAX ? (uint32_t)native : 0;
 	if (l->free_threaded)
 		tstate->holds_gil = false;
 	else if (l->runtime_current)
 		tstate->holds_gil = tstate->va == runtime_current;
 	else
-		tstate->holds_gil = status & l->status_mask;
+		tstate->holds_gil =
+			l->status_mask && bytes_u32(buf + l->tstate_status) & l->status_mask;
 	return 0;
 }
 
