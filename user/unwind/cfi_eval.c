@@ -37,7 +37,7 @@ static int cfa_eval(struct eval *eval)
 /* Registers that a function gives back as they were: rbx rbp rsp r12-r15 (psABI 3.2.1). */
 static bool reg_is_preserved(uint32_t reg)
 {
-	return reg == UNWIND_RBX || reg == UNWIND_RBP || (reg >= 12 && reg <= 15);
+	return reg == UNWIND_BASE || reg == UNWIND_FP || (reg >= 12 && reg <= 15);
 }
 
 static int saved_read(const struct eval *eval, uint64_t va, uint64_t *ret)
@@ -60,7 +60,7 @@ static int reg_eval(const struct eval *eval, uint32_t reg, uint64_t *ret)
 
 	switch (rule->kind) {
 	case RULE_UNSPECIFIED:
-		if (reg == UNWIND_RSP) {
+		if (reg == UNWIND_SP) {
 			*ret = eval->cfa;
 			return 0;
 		}
@@ -104,7 +104,7 @@ int cfi_eval_caller(const struct cfi_program *prog, const struct cfi_expr_env *e
 	uint64_t value, ra = 0;
 	int stop;
 
-	if (cie->ra_reg >= CFI_NR_RULES)
+	if (cie->ra_reg >= BPFPROF_NR_REGS)
 		return BPFPROF_STOP_BAD_CFI;
 	switch (prog->state.regs[cie->ra_reg].kind) {
 	case RULE_UNDEFINED:
@@ -121,17 +121,17 @@ int cfi_eval_caller(const struct cfi_program *prog, const struct cfi_expr_env *e
 			up.regs[i] = value;
 			up.valid |= 1U << i;
 		}
-		if (stop && (i == cie->ra_reg || i == UNWIND_RSP))
+		if (stop && (i == cie->ra_reg || i == UNWIND_SP))
 			return stop;
 		if (i == cie->ra_reg)
 			ra = value;
 	}
-	up.regs[UNWIND_RIP] = ra;
-	up.valid |= 1U << UNWIND_RIP;
+	up.regs[UNWIND_PC] = ra;
+	up.valid |= 1U << UNWIND_PC;
 	up.exact = cie->signal;
 	/* Only where the return address is in a register (vfork) need nothing have been popped. */
-	if (!cie->signal && up.regs[UNWIND_RSP] <= env->state->regs[UNWIND_RSP] &&
-	    (up.regs[UNWIND_RSP] < env->state->regs[UNWIND_RSP] ||
+	if (!cie->signal && up.regs[UNWIND_SP] <= env->state->regs[UNWIND_SP] &&
+	    (up.regs[UNWIND_SP] < env->state->regs[UNWIND_SP] ||
 	     prog->state.regs[cie->ra_reg].kind != RULE_REGISTER))
 		return BPFPROF_STOP_BAD_FRAME;
 	*ret = up;

@@ -113,12 +113,12 @@ int cfi_expr_classify(struct frame_cursor cur, struct cfi_expr_shape *ret)
 	*ret = (struct cfi_expr_shape){ .kind = EXPR_OTHER };
 	if (!expr_breg(&cur, cursor_u8(&cur), &shape.reg, &shape.off))
 		return cur.error;
-	if (shape.reg == UNWIND_RSP && expr_is_plt(cur, &shape.second)) {
+	if (shape.reg == UNWIND_SP && expr_is_plt(cur, &shape.second)) {
 		shape.kind = EXPR_PLT;
 		*ret = shape;
 		return 0;
 	}
-	if (shape.reg == UNWIND_RSP)
+	if (shape.reg == UNWIND_SP)
 		indexed = expr_skip_index(&cur, &shape.reg);
 	while (!cur.error && cur.off < cur.end) {
 		op = cursor_u8(&cur);

@@ -17,8 +17,6 @@
 #define POINTER_REACH 4096 /* around a place code is looked through for pointers to before it */
 #define MAX_POINTERS 16
 #define RUN_BYTES 512 /* of code without a branch that is learned at once */
-#define SYSCALL_BYTES 2
-#define SIGNAL_MCONTEXT 40 /* of struct ucontext: uc_mcontext (asm/ucontext.h) */
 
 /* Takes as much of rule as nothing was learned of yet. */
 static void learned_add(struct cfi *cfi, const struct insn_rule *rule)
@@ -78,14 +76,15 @@ static bool signal_return_rule(struct cfi *cfi, uint64_t from, bool exact, struc
 		back = before[i];
 		len = cfi_code_read(cfi, from - back, code, sizeof(code));
 		bytes = len > 0 ? code_returns_from_signal(code, (size_t)len) : 0;
-		if (back && back != bytes - SYSCALL_BYTES && (exact || back != bytes))
+		if (back && back != bytes - CODE_SYSCALL_BYTES && (exact || back != bytes))
 			bytes = 0;
 	}
 	if (!bytes)
 		return false;
 	rule->off = from - back;
 	rule->len = (uint32_t)bytes;
-	rule->row = unwind_row_make(0, ROW_SIGNAL, UNWIND_RSP, SIGNAL_MCONTEXT / 8, BP_SAME, 0, 0);
+	rule->row =
+		unwind_row_make(0, ROW_SIGNAL, UNWIND_SP, CODE_SIGNAL_CONTEXT / 8, BP_SAME, 0, 0);
 	if (!back && !exact) { /* the byte before it is looked up */
 		rule->off--;
 		rule->len++;

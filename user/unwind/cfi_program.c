@@ -8,7 +8,7 @@
 
 static int rule_set(struct cfi_state *state, uint64_t reg, uint32_t kind, int64_t value)
 {
-	if (reg < CFI_NR_RULES) /* vector registers and the like do not matter here */
+	if (reg < BPFPROF_NR_REGS) /* vector registers and the like do not matter here */
 		state->regs[reg] = (struct cfi_rule){ .kind = kind, .value = value };
 	return 0;
 }
@@ -44,7 +44,7 @@ static int rule_set_expression(struct cfi_program *prog, uint32_t kind)
 {
 	uint64_t reg = cursor_uleb(&prog->cur);
 
-	return expression_read(prog, kind, reg < CFI_NR_RULES ? &prog->state.regs[reg] : NULL);
+	return expression_read(prog, kind, reg < BPFPROF_NR_REGS ? &prog->state.regs[reg] : NULL);
 }
 
 /* A register, and an offset that is signed or not. */
@@ -60,7 +60,7 @@ static int rule_restore(struct cfi_program *prog, uint64_t reg)
 {
 	if (prog->initial) /* there is nothing to go back to */
 		return -EBADMSG;
-	if (reg < CFI_NR_RULES)
+	if (reg < BPFPROF_NR_REGS)
 		prog->state.regs[reg] = prog->cie->initial.regs[reg];
 	return 0;
 }

@@ -12,8 +12,8 @@
 #include <stdint.h>
 
 #include "unwind/frame_cursor.h"
+#include "arch.h"
 
-#define CFI_NR_RULES 17 /* rax .. r15, return address: struct unwind_state's registers */
 #define CFI_MAX_REMEMBERED 16 /* compilers nest one level */
 
 enum cfi_rule_kind {
@@ -41,7 +41,7 @@ struct cfi_cfa {
 
 struct cfi_state {
 	struct cfi_cfa cfa;
-	struct cfi_rule regs[CFI_NR_RULES];
+	struct cfi_rule regs[BPFPROF_NR_REGS];
 };
 
 struct cfi_cie {

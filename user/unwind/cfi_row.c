@@ -10,6 +10,7 @@
 #include "unwind/reader.h"
 #include "unwind_native.h"
 
+#define SIGNAL_SP 15 /* number of the stack pointer among the words of uc_mcontext */
 #define ROW_OFF_MIN (-0x8000 * 8)
 #define ROW_OFF_MAX (0x7fff * 8)
 #define ROW_BP_OFF_MIN (-0x2000 * 8)
@@ -34,12 +35,12 @@ static uint64_t row_rare(void)
 }
 
 /*
- * A signal frame describes every register as saved in the ucontext that rsp points near to.
- * All of them must lie as in struct sigcontext, and the cfa must be the saved rsp.
+ * A signal frame describes every register as saved in the ucontext near the stack pointer. All of
+ * them must lie as in struct sigcontext, and the cfa must be the saved stack pointer.
  */
 static int row_make_signal(const struct cfi_program *prog, uint64_t *row)
 {
-	static const uint8_t order[] = { 8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, 7, 16 };
+	static const uint8_t order[] = UNWIND_SIGNAL_ORDER;
 	const struct cfi_state *state = &prog->state;
 	struct cfi_expr_shape shape;
 	int64_t base = 0;
@@ -56,7 +57,7 @@ static int row_make_signal(const struct cfi_program *prog, uint64_t *row)
 			return err;
 		if (!i)
 			base = shape.off;
-		if (shape.kind != EXPR_REG || shape.reg != UNWIND_RSP ||
+		if (shape.kind != EXPR_REG || shape.reg != UNWIND_SP ||
 		    !fits(base, ROW_OFF_MIN, ROW_OFF_MAX) || shape.off != base + (int64_t)i * 8)
 			return 0;
 	}
@@ -65,9 +66,9 @@ static int row_make_signal(const struct cfi_program *prog, uint64_t *row)
 	err = expr_shape(prog, &state->cfa.rule, &shape);
 	if (err)
 		return err;
-	if (shape.kind == EXPR_DEREF && shape.reg == UNWIND_RSP && shape.off == base + 15 * 8 &&
-	    !shape.second)
-		*row = unwind_row_make(0, ROW_SIGNAL, UNWIND_RSP, (int32_t)(base / 8), BP_SAME, 0,
+	if (shape.kind == EXPR_DEREF && shape.reg == UNWIND_SP &&
+	    shape.off == base + SIGNAL_SP * 8 && !shape.second)
+		*row = unwind_row_make(0, ROW_SIGNAL, UNWIND_SP, (int32_t)(base / 8), BP_SAME, 0,
 				       0);
 	return 0;
 }
@@ -89,11 +90,11 @@ static int cfa_shape(const struct cfi_program *prog, struct cfi_expr_shape *shap
 	return -EBADMSG;
 }
 
-/* The rule of rbp as a row has it: 0 with *ret_rule and *ret_off, 1 if none fits, or -errno. */
+/* The rule of the frame pointer in a row: 0 with *ret_rule and *ret_off, 1 if none fits, or -errno. */
 static int bp_rule(const struct cfi_program *prog, const struct cfi_expr_shape *cfa,
 		   enum unwind_bp_rule *ret_rule, int64_t *ret_off)
 {
-	const struct cfi_rule *rule = &prog->state.regs[UNWIND_RBP];
+	const struct cfi_rule *rule = &prog->state.regs[UNWIND_FP];
 	struct cfi_expr_shape shape;
 	int err;
 
@@ -112,14 +113,14 @@ static int bp_rule(const struct cfi_program *prog, const struct cfi_expr_shape *
 		break;
 	case RULE_REGISTER:
 		*ret_rule = BP_SAME;
-		return rule->value != UNWIND_RBP;
+		return rule->value != UNWIND_FP;
 	case RULE_EXPRESSION:
 		err = expr_shape(prog, rule, &shape);
 		if (err)
 			return err;
 		if (shape.kind != EXPR_REG)
 			return 1;
-		if (shape.reg == UNWIND_RBP) {
+		if (shape.reg == UNWIND_FP) {
 			*ret_rule = BP_AT_BP;
 			*ret_off = shape.off;
 		} else if (cfa->kind == EXPR_REG && shape.reg == cfa->reg) {
@@ -136,10 +137,10 @@ static int bp_rule(const struct cfi_program *prog, const struct cfi_expr_shape *
 	return !fits(*ret_off, ROW_BP_OFF_MIN, ROW_BP_OFF_MAX);
 }
 
-/* The rule of rbx as ROW_CFA has it in its second number. */
+/* The rule of the base register: the second number of a ROW_CFA. */
 static int64_t bx_rule(const struct cfi_state *state)
 {
-	const struct cfi_rule *rule = &state->regs[UNWIND_RBX];
+	const struct cfi_rule *rule = &state->regs[UNWIND_BASE];
 
 	if (rule->kind == RULE_UNSPECIFIED || rule->kind == RULE_SAME)
 		return 0;
@@ -148,10 +149,10 @@ static int64_t bx_rule(const struct cfi_state *state)
 	return 1;
 }
 
-/* Is the caller's rsp the cfa, as nearly everywhere? */
+/* Is the caller's stack pointer the cfa, as nearly everywhere? */
 static bool sp_is_cfa(const struct cfi_state *state)
 {
-	const struct cfi_rule *rule = &state->regs[UNWIND_RSP];
+	const struct cfi_rule *rule = &state->regs[UNWIND_SP];
 
 	return rule->kind == RULE_UNSPECIFIED || (rule->kind == RULE_VAL_OFFSET && !rule->value);
 }
@@ -159,7 +160,7 @@ static bool sp_is_cfa(const struct cfi_state *state)
 int cfi_row_make(const struct cfi_program *prog, uint64_t *row)
 {
 	const struct cfi_state *state = &prog->state;
-	const struct cfi_rule *ra = &state->regs[UNWIND_RIP];
+	const struct cfi_rule *ra = &state->regs[UNWIND_PC];
 	enum unwind_bp_rule rule;
 	struct cfi_expr_shape cfa;
 	enum unwind_row_kind kind;
@@ -167,7 +168,7 @@ int cfi_row_make(const struct cfi_program *prog, uint64_t *row)
 	int err;
 
 	*row = row_rare();
-	if (prog->cie->ra_reg != UNWIND_RIP)
+	if (prog->cie->ra_reg != UNWIND_PC)
 		return 0;
 	if (ra->kind == RULE_UNDEFINED) {
 		*row = unwind_row_make(0, ROW_END, 0, 0, 0, 0, 0);
@@ -175,7 +176,7 @@ int cfi_row_make(const struct cfi_program *prog, uint64_t *row)
 	}
 	if (prog->cie->signal)
 		return row_make_signal(prog, row);
-	if (ra->kind != RULE_OFFSET || ra->value != -8 || !sp_is_cfa(state))
+	if (ra->kind != RULE_OFFSET || ra->value != UNWIND_RETURN_OFF || !sp_is_cfa(state))
 		return 0;
 	err = cfa_shape(prog, &cfa);
 	if (err)
@@ -183,7 +184,7 @@ int cfi_row_make(const struct cfi_program *prog, uint64_t *row)
 	err = bp_rule(prog, &cfa, &rule, &bp_off);
 	if (err)
 		return err < 0 ? err : 0;
-	if (cfa.reg >= UNWIND_RIP || !fits(cfa.off, ROW_OFF_MIN, ROW_OFF_MAX))
+	if (cfa.reg >= UNWIND_PC || !fits(cfa.off, ROW_OFF_MIN, ROW_OFF_MAX))
 		return 0;
 	switch (cfa.kind) {
 	case EXPR_REG:
@@ -198,7 +199,7 @@ int cfi_row_make(const struct cfi_program *prog, uint64_t *row)
 		second = cfa.second / 8;
 		break;
 	case EXPR_PLT:
-		if (bx_rule(state)) /* such a row says that rbx stays as it is */
+		if (bx_rule(state)) /* such a row means that the base register keeps its value */
 			return 0;
 		kind = ROW_PLT;
 		second = cfa.second;

@@ -10,6 +10,7 @@
 #include "base/sorted.h"
 #include "base/vec.h"
 #include "elf/image.h"
+#include "arch.h"
 
 #define INDEX_WORK (1 << 24) /* twice what EH_FRAME_MAX_INDEX FDEs need */
 #define WORK_PER_RECORD 8
@@ -251,7 +252,7 @@ bool eh_frame_starts_here(const struct eh_frame *frame, struct eh_pass *pass)
 
 	pass->nr_cies = pass->next_cie = 0;
 	return !cie_get(frame, pass, frame->off, &cie) && cie->data_align == -8 &&
-	       cie->ra_reg == 16 && !record_open(frame, pass, frame->off, &rec, &next) &&
+	       cie->ra_reg == UNWIND_PC && !record_open(frame, pass, frame->off, &rec, &next) &&
 	       !fde_get(frame, pass, next, &fde) && fde.cie->off == frame->off &&
 	       elf_image_segment_at(frame->img, fde.start, PF_X);
 }

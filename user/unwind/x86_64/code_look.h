@@ -9,6 +9,8 @@
 #include <stdint.h>
 
 #define CODE_LOOK_BYTES 32 /* enough for each question */
+#define CODE_SYSCALL_BYTES 2
+#define CODE_SIGNAL_CONTEXT 40 /* offset of uc_mcontext in struct ucontext (asm/ucontext.h) */
 
 /* Does code[0..len) end with a call instruction, so that its end is a return address? */
 bool code_ends_in_call(const uint8_t *code, size_t len);
