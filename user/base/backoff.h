@@ -3,8 +3,8 @@
 #define BPFPROF_BASE_BACKOFF_H
 
 /*
- * When to try again what could not be done just now: after one second, then after twice as long
- * each time, BACKOFF_TRIES times in all.
+ * The times of retries after a failure: after one second, then after twice as long each time,
+ * BACKOFF_TRIES times in all.
  */
 
 #include <stdbool.h>
@@ -13,13 +13,13 @@
 #define BACKOFF_TRIES 6
 #define BACKOFF_FIRST_NS 1000000000ULL
 
-/* All zero: nothing is to be tried again. */
+/* A struct of zeros: no retry is due. */
 struct backoff {
-	uint64_t due_ns; /* 0: not again */
+	uint64_t due_ns; /* of the next retry; 0: there is none */
 	unsigned int nr_failed;
 };
 
-/* It could not be done. False: and it is not to be tried again. */
+/* A try has failed. False: it was the last one. */
 bool backoff_fail(struct backoff *backoff, uint64_t now_ns);
 bool backoff_is_due(const struct backoff *backoff, uint64_t now_ns);
 

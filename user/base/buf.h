@@ -5,9 +5,8 @@
 /*
  * Room base: gives all other rooms buffers, tables, JSON, text, time, deadlines and messages.
  *
- * A growing byte buffer with a mandatory maximum and a sticky error: append
- * as often as needed, ask buf_error() once. The caller owns the struct;
- * buf_fini() frees the bytes.
+ * A growing byte buffer with a mandatory maximum and a sticky error: the caller appends as often as
+ * needed and checks buf_error() once. The caller owns the struct; buf_fini() frees the bytes.
  */
 
 #include <stddef.h>
@@ -30,7 +29,7 @@ void buf_add_char(struct buf *buf, char c);
 void buf_printf(struct buf *buf, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 int buf_error(const struct buf *buf);
-/* The bytes, NUL-terminated, now the caller's to free(); NULL after an error. */
+/* The bytes, NUL-terminated; the caller frees them. NULL after an error. */
 char *buf_take(struct buf *buf);
 
 static inline void buf_fini_ptr(struct buf *buf)

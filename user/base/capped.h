@@ -2,7 +2,7 @@
 #ifndef BPFPROF_BASE_CAPPED_H
 #define BPFPROF_BASE_CAPPED_H
 
-/* Sums of numbers that others wrote: they stay at the largest one instead of wrapping. */
+/* Sums of untrusted numbers: they stay at the largest value instead of wrapping. */
 
 #include <stdint.h>
 

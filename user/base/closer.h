@@ -3,19 +3,18 @@
 #define BPFPROF_BASE_CLOSER_H
 
 /*
- * Closes descriptors in threads of its own: of a link to uprobes that takes some ten milliseconds
- * each, most of which the kernel waits, so that several at once take hardly longer. To be used from
- * one thread.
+ * Closes descriptors in its own threads. A link to uprobes takes some ten milliseconds, in which the
+ * kernel mostly waits, so several at once take hardly longer. For one thread only.
  */
 
 struct closer;
 
-/* Threads are made with the first descriptor. 0 or -errno. */
+/* The first descriptor starts the threads. 0 or -errno. */
 int closer_new(struct closer **ret);
 /* Waits until everything is closed. NULL is fine. */
 void closer_free(struct closer *closer);
 
-/* Takes fd over. Negative ones are none. */
+/* Takes fd over; ignores a negative one. */
 void closer_close(struct closer *closer, int fd);
 
 #endif

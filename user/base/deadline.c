@@ -12,18 +12,18 @@
 #include <unistd.h>
 
 #define STACK_BYTES (256 * 1024)
-#define LOOK_MS 50 /* between looks at a call that takes too long */
+#define LOOK_MS 50 /* a call that takes too long is checked this often */
 
 enum call_state { CALL_NONE, CALL_WAITING, CALL_DONE, CALL_ABANDONED };
 
-/* The calls that hang. Outlives the runner while threads hang: the last one frees it. */
+/* The calls that hang. Outlives the runner while threads hang: the last of them frees it. */
 struct stuck_calls {
 	atomic_uint nr_users; /* the runner, and the threads that hang */
 	atomic_uint nr;
 	_Atomic uint64_t calls[DEADLINE_MAX_STUCK]; /* their numbers; 0: free */
 };
 
-/* One thread. Freed by whichever side lets go last: the thread itself once abandoned. */
+/* One thread. An abandoned thread frees itself. */
 struct worker {
 	pthread_mutex_t lock;
 	pthread_cond_t to_worker, to_caller;
@@ -44,7 +44,7 @@ struct deadline_runner {
 	struct stuck_calls *stuck;
 	uint64_t last_stuck;
 	struct deadline_wait last_wait;
-	unsigned int ready_ms, asleep_ms; /* of patience that are left */
+	unsigned int ready_ms, asleep_ms; /* left of deadline_patience() */
 };
 
 static void stuck_put(struct stuck_calls *stuck)
@@ -72,7 +72,7 @@ static void *worker_main(void *arg)
 	for (;;) {
 		while ((w->state == CALL_NONE || w->state == CALL_DONE) && !w->quit)
 			pthread_cond_wait(&w->to_worker, &w->lock);
-		/* Abandoned already: the time was up before we got to run. */
+		/* The time was up before this thread ran at all. */
 		if (w->quit || w->state == CALL_ABANDONED)
 			break;
 		pthread_mutex_unlock(&w->lock);
@@ -197,7 +197,7 @@ struct deadline_wait deadline_wait_of(pid_t tid)
 		return (struct deadline_wait){ .known = true, .ready = true };
 	if (proc_read(tid, "stat", stat, sizeof(stat)) <= 0)
 		return wait;
-	end = strrchr(stat, ')'); /* what follows holds none */
+	end = strrchr(stat, ')'); /* the fields after the name hold none */
 	if (!end || !end[1])
 		return wait;
 	wait.known = true;
@@ -220,7 +220,7 @@ void deadline_patience(struct deadline_runner *runner, unsigned int ready_ms,
 	runner->asleep_ms = asleep_ms;
 }
 
-/* The time of the call in w is up: is it to be waited for a little longer? */
+/* The time of the call in w is up: may the caller wait a little longer? */
 static bool is_patient(struct deadline_runner *runner, struct worker *w)
 {
 	unsigned int *left;
@@ -252,7 +252,7 @@ static void worker_abandon(struct deadline_runner *runner, struct worker *w)
 {
 	uint32_t i;
 
-	/* There is a free place: fewer than all were taken when this call began. */
+	/* There is a free place: fewer than DEADLINE_MAX_STUCK calls hung when this one began. */
 	for (i = 0; i < DEADLINE_MAX_STUCK - 1 && atomic_load(&runner->stuck->calls[i]); i++)
 		;
 	w->stuck_call = &runner->stuck->calls[i];
@@ -309,7 +309,7 @@ long deadline_run(struct deadline_runner *runner, long (*fn)(void *job), void (*
 
 void deadline_runner_forked(struct deadline_runner *runner)
 {
-	/* Its lock may be held by a thread that is not here: not even to be freed. */
+	/* A thread that does not exist here may hold its lock: it cannot even be freed. */
 	runner->worker = NULL;
 }
 

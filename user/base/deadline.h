@@ -3,11 +3,10 @@
 #define BPFPROF_BASE_DEADLINE_H
 
 /*
- * Calls that may block for ever (a file on a dead FUSE or NFS server, a
- * process whose mmap_lock is held) are made in a thread of their own and given up when
- * they take too long. The thread that hangs keeps what it needs, is forgotten
- * and ends by itself if the call ever returns. At most DEADLINE_MAX_STUCK hang at once;
- * then everything is refused until one returns. To be used from one thread.
+ * Runs calls that may block for ever (a file on a dead FUSE or NFS server, a process whose mmap_lock
+ * is held) in another thread, and abandons a call that takes too long. The thread of such a call keeps
+ * its job and ends by itself if the call ever returns. At most DEADLINE_MAX_STUCK calls hang at once;
+ * then every call is refused until one returns. For one thread only.
  */
 
 #include <stdbool.h>
@@ -23,17 +22,17 @@ int deadline_runner_new(struct deadline_runner **ret); /* 0 or -errno */
 void deadline_runner_free(struct deadline_runner *runner);
 
 /*
- * Runs fn(job) on a copy of job[bytes] and copies it back when it has returned in
- * time. Its result, or -ETIMEDOUT, -EBUSY (too many hang), -ENOMEM. fn must not touch anything but
- * its job, and must not return -ETIMEDOUT itself; abandon(job) is called in fn's thread when a call that was given up
- * returns after all, or was never begun, to release what it has (NULL is fine).
+ * Runs fn(job) on a copy of job[bytes] and copies the job back if fn returns in time. The result of
+ * fn, or -ETIMEDOUT, -EBUSY (too many calls hang), -ENOMEM. fn must touch nothing but its job, and
+ * must not return -ETIMEDOUT itself. When an abandoned call returns after all, or was never begun,
+ * its thread calls abandon(job), which releases the resources of the job (NULL is fine).
  */
 long deadline_run(struct deadline_runner *runner, long (*fn)(void *job), void (*abandon)(void *job),
 		  void *job, size_t bytes, unsigned int timeout_ms);
 
 /*
- * Calls are waited for longer than their time, by so much in all of them together: those whose thread
- * is ready to run, and those whose thread sleeps. Without it for no longer.
+ * Allows more time than the timeout, in total for all calls: ready_ms for calls whose thread is ready
+ * to run, asleep_ms for calls whose thread sleeps. Both are 0 at first.
  */
 void deadline_patience(struct deadline_runner *runner, unsigned int ready_ms,
 		       unsigned int asleep_ms);
@@ -42,27 +41,27 @@ void deadline_patience(struct deadline_runner *runner, unsigned int ready_ms,
 
 /* Why a call took too long. */
 struct deadline_wait {
-	bool known; /* else the rest is nothing */
-	bool ready; /* its thread was ready to run: no CPU was to be had */
-	char in[DEADLINE_WAIT_NAME]; /* the kernel's function that it slept in, or "" */
+	bool known; /* false: the other fields are empty */
+	bool ready; /* its thread was ready to run, but no CPU was available */
+	char in[DEADLINE_WAIT_NAME]; /* the kernel function that its thread slept in, or "" */
 };
 
-/* What the thread or process of ours of that number waits for now. */
+/* The wait of one of our own threads or processes at this moment. */
 struct deadline_wait deadline_wait_of(pid_t tid);
-/* Of the call that was given up last, when it was. */
+/* The wait of the last abandoned call, at the moment when it was abandoned. */
 struct deadline_wait deadline_last_wait(const struct deadline_runner *runner);
 
 /*
- * In the child of a fork(2), where no other thread is left: makes the runner usable again. What hung
- * at the fork counts as hanging for ever.
+ * Makes the runner usable in the child of a fork(2), which has no other thread. A call that hung at
+ * the fork counts as hanging for ever.
  */
 void deadline_runner_forked(struct deadline_runner *runner);
 
 unsigned int deadline_nr_stuck(const struct deadline_runner *runner);
 
 /*
- * So that what hung once is not asked again while it still hangs: the number of the
- * call that was given up last (0: none ever was), and whether that call still hangs.
+ * The number of the last abandoned call (0: there was none), and whether a call still hangs: a caller
+ * does not repeat a call while the first one hangs.
  */
 uint64_t deadline_last_stuck(const struct deadline_runner *runner);
 bool deadline_is_stuck(const struct deadline_runner *runner, uint64_t call);

@@ -2,10 +2,10 @@
 #ifndef BPFPROF_BASE_EXIT_STATUS_H
 #define BPFPROF_BASE_EXIT_STATUS_H
 
-/* How every command ends. A function that returns one has printed what went wrong. */
+/* The exit status of every command. A function that returns one has printed the error. */
 
 enum exit_status {
-	EXIT_DONE = 0, /* also when the target was idle: that is an answer */
+	EXIT_DONE = 0, /* also when the target was idle */
 	EXIT_FAILED = 1,
 	EXIT_USAGE = 2,
 	EXIT_PRIVILEGE = 3, /* missing privilege or kernel feature; the remedy was printed */

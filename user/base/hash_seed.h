@@ -6,8 +6,8 @@
 #include <sys/random.h>
 
 /*
- * For hashes of what targets choose, who could slow us down if they knew it. 0 without randomness, early
- * at boot: that is not worth waiting for.
+ * For hashes of keys that targets choose: a target that knew the seed could slow us down. 0 early at
+ * boot, when there is no randomness yet.
  */
 static inline uint64_t hash_seed(void)
 {

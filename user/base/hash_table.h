@@ -3,21 +3,21 @@
 #define BPFPROF_BASE_HASH_TABLE_H
 
 /*
- * Entries that are found by a key of fixed size, in the order in which they were added. An entry is a
- * struct of the caller that begins with `struct hash_node node`. Its key is one of its members, without
- * padding of unknown content. The table allocates and frees the entries and never has more than max
- * of them. It hashes with a seed, since targets choose some of the keys.
+ * Entries with keys of a fixed size, in the order in which they were added. An entry is a struct of the
+ * caller that begins with `struct hash_node node`. Its key is one of its members, without padding of
+ * unknown content. The table allocates and frees the entries and never has more than max of them. It
+ * hashes with a seed, since targets choose some of the keys.
  */
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Other limits bound the table, of memory or of what it belongs to. */
+/* Another limit bounds the table: that of memory or of its owner. */
 #define HASH_TABLE_BOUNDED SIZE_MAX
 
 struct hash_node {
 	struct hash_node *older, *newer;
-	struct hash_node *chain; /* of entries with the same slot */
+	struct hash_node *chain; /* the next entry with the same slot */
 	uint64_t hash;
 };
 
@@ -44,7 +44,7 @@ void hash_table_clear(struct hash_table *table);
 void *hash_table_find(const struct hash_table *table, const void *key);
 /* A new entry, all zero but its key, which no entry has. NULL: the table is full, or no memory. */
 void *hash_table_add(struct hash_table *table, const void *key);
-/* The two in one: the entry, made if needed. */
+/* The entry with that key, added if there is none; NULL as above. */
 void *hash_table_get(struct hash_table *table, const void *key);
 /* Frees the entry. */
 void hash_table_remove(struct hash_table *table, void *entry);

@@ -3,8 +3,8 @@
 #define BPFPROF_BASE_HOST_NAME_H
 
 /*
- * What this machine is called, in labels and in file names. In a container the system's answer is the container's own
- * name (a pod's), so who starts it can say the node's by BPFPROF_HOST.
+ * The name of this machine, in labels and in file names. In a container the system reports the
+ * container's (a pod's) own name, so the user can set the node's name by BPFPROF_HOST.
  */
 
 #include <stddef.h>
@@ -12,8 +12,8 @@
 #define HOST_NAME_BYTES 254 /* RFC 1035: 253, and the NUL */
 
 /*
- * BPFPROF_HOST if that is letters, digits, '.', '-' and '_' and begins with no dot (it becomes part of paths), else
- * the system's host name, else "localhost".
+ * BPFPROF_HOST if it has only letters, digits, '.', '-' and '_' and does not begin with a dot (it
+ * becomes part of paths), else the system's host name, else "localhost".
  */
 void host_name(char dst[HOST_NAME_BYTES]);
 

@@ -3,8 +3,9 @@
 #define BPFPROF_BASE_INDEX_H
 
 /*
- * Hash indexes over arrays whose elements are never removed: what is found is a number. They take their
- * memory out of the budget of the array. The owner frees slots, and data of the array and its hashes.
+ * Hash indexes over arrays whose elements are never removed; the result of a search is an element's
+ * number. The memory counts against the budget of the array. The owner frees slots, and data of the
+ * array and of its hashes.
  */
 
 #include <stdbool.h>
@@ -20,15 +21,15 @@ struct index {
 	uint32_t nr;
 };
 
-/* First place to look at for hash; false: nothing was put there yet. */
+/* The first slot for hash; false: the index is empty. */
 bool index_start(const struct index *index, uint64_t hash, uint32_t *slot);
-/* Walks the chain of hash: *slot is the next to look at; false at its end. */
+/* The next element with that hash, from *slot on, which moves; false at the end. */
 bool index_next(const struct index *index, const struct vec *hashes, uint64_t hash, uint32_t *slot,
 		uint32_t *ret);
-/* Room for one more element of vec, after none was found; *slot is where it goes. */
+/* Room for one more element of vec, after a search without result; *slot is its place. */
 int index_reserve(struct table_budget *budget, struct vec *vec, size_t size, struct vec *hashes,
 		  struct index *index, uint64_t hash, uint32_t *slot);
-/* Notes that the element just appended to its vec has hash; slot is where index_reserve() said. */
+/* Adds the element just appended to its vec; slot is that of index_reserve(). */
 void index_put(struct index *index, struct vec *hashes, uint64_t hash, uint32_t slot);
 
 #endif

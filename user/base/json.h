@@ -3,8 +3,8 @@
 #define BPFPROF_BASE_JSON_H
 
 /*
- * JSON, piece by piece: each puts a comma in front of itself, unless it is the first in its object or
- * array. Names of keys are ours and stand as they are; texts are made safe (base/text.h).
+ * Writes JSON piece by piece: each piece puts a comma in front of itself, unless it is the first in
+ * its object or array. Names of keys are constants and are not escaped; texts are (base/text.h).
  */
 
 #include <stdbool.h>

@@ -16,7 +16,7 @@
 
 #define LINE_MAX_BYTES 65536
 #define MESSAGE_BYTES 8192
-#define NR_LIMITS 64 /* different messages that are limited one by one; the others together */
+#define NR_LIMITS 64 /* messages with a limit of their own; all others share one */
 
 static const char *const prefix[] = { "bpfprof: ", "bpfprof: warning: ", "bpfprof: ",
 				      "bpfprof: debug: " };
@@ -47,7 +47,7 @@ void log_set_format(enum log_format format)
 	current_format = format;
 }
 
-/* May this one be said? Then how many were not, before it. */
+/* May this message be written? *suppressed is the number of those left out before it. */
 static bool limit_allows(const char *fmt, uint64_t *suppressed)
 {
 	uint64_t now_ns = time_monotonic_ns(), earned;
@@ -72,7 +72,7 @@ static bool limit_allows(const char *fmt, uint64_t *suppressed)
 	return true;
 }
 
-/* Quoted as JSON; what is not ASCII may be no UTF-8 and becomes '?'. */
+/* Quoted as JSON; bytes outside of ASCII may not be UTF-8 and become '?'. */
 static void add_quoted(struct buf *dst, const char *text)
 {
 	const char *c;
@@ -145,7 +145,7 @@ static void add_head(struct buf *dst, enum log_level level, const char *message)
 	add_field(dst, "msg", message, 0);
 }
 
-/* A daemon does not stand still because nobody takes its messages. */
+/* A daemon does not stop because nobody reads its messages. */
 static bool can_write(void)
 {
 	struct pollfd fd = { .fd = STDERR_FILENO, .events = POLLOUT };

@@ -3,9 +3,9 @@
 #define BPFPROF_BASE_LOG_H
 
 /*
- * Messages to stderr, one line each, written at once. Rooms below capture return errors and
- * leave messages to their callers. For people by default; a daemon chooses a form that machines read too, and
- * with it a limit of how often the same message is repeated (log_set_format()).
+ * Messages to stderr, one line each, written at once. Rooms below capture return errors and leave
+ * messages to their callers. The default form is for people; a daemon chooses one that machines read
+ * too, which rate-limits repeated messages (log_set_format()).
  */
 
 #include <stddef.h>
@@ -14,16 +14,16 @@
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 enum log_format { LOG_PLAIN, LOG_LOGFMT, LOG_JSON };
 
-/* A message of one format string at most so often: at first this many, then one per so many s. */
+/* The rate limit for messages of one format string: a burst, then one message in so many seconds. */
 #define LOG_BURST 10
 #define LOG_EVERY_SECONDS 10
 
 void log_set_level(enum log_level level); /* default LOG_INFO */
 enum log_level log_get_level(void);
 /*
- * With LOG_LOGFMT and LOG_JSON lines have a time, and errors and warnings are limited as above; how many were
- * left out is said with the next one (suppressed). Lines that standard error has no room for
- * are not waited for, but counted (unwritten).
+ * With LOG_LOGFMT and LOG_JSON lines have a time, and errors and warnings are rate-limited; the next
+ * message has the number of those left out (suppressed). If standard error has no room for a line, the
+ * program does not wait but counts the line (unwritten).
  */
 void log_set_format(enum log_format format);
 void log_msg(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -34,7 +34,7 @@ struct log_field {
 	uint64_t number;
 };
 
-/* message (a constant) with named values. */
+/* A message (a constant) with named values. */
 void log_event(enum log_level level, const char *message, const struct log_field *fields,
 	       size_t nr);
 

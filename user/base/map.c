@@ -31,7 +31,7 @@ void map_clear(struct map *map)
 	map->nr = 0;
 }
 
-/* Where key is, or the free slot where it would go. */
+/* The slot of key, or the free one for it. */
 static uint32_t slot_of(const struct map *map, uint64_t key)
 {
 	uint32_t mask = map->cap - 1;

@@ -3,9 +3,9 @@
 #define BPFPROF_BASE_MAP_H
 
 /*
- * Numbers by 64-bit keys, for tables on a hot path: open addressing, grows up to max keys.
- * Keys are hashed with a seed, since targets choose some of them. The caller owns the
- * struct. Nothing is removed but everything at once.
+ * Numbers by 64-bit keys, for tables on a hot path: open addressing, grows up to max keys. Keys are
+ * hashed with a seed, since targets choose some of them. The caller owns the struct. Single keys
+ * cannot be removed.
  */
 
 #include <stdbool.h>
@@ -23,7 +23,7 @@ void map_fini(struct map *map);
 void map_clear(struct map *map); /* keeps the memory */
 
 bool map_find(const struct map *map, uint64_t key, uint32_t *ret);
-/* value (below UINT32_MAX) becomes that of key. 0, -ENOSPC (max keys are there) or -ENOMEM. */
+/* Sets the value (below UINT32_MAX) of key. 0, -ENOSPC (there are max keys) or -ENOMEM. */
 int map_set(struct map *map, uint64_t key, uint32_t value);
 
 #endif

@@ -3,9 +3,9 @@
 #define BPFPROF_BASE_NAME_CUT_H
 
 /*
- * A name that may be too long, taken in piece by piece: what does not fit is cut out of its
- * middle and a hash of the whole name stands there, so that the end is kept and two
- * different names stay different. UTF-8 characters are not cut.
+ * Takes in a name piece by piece and cuts the middle out of a long one. A hash of the whole name
+ * stands there, so that the end is kept and two different names stay different. UTF-8 characters
+ * stay whole.
  */
 
 #include <stdbool.h>
@@ -26,7 +26,7 @@ void name_cut_init(struct name_cut *cut);
 void name_cut_add(struct name_cut *cut, const char *str, size_t len);
 /* The name, or `HEAD...[0123abcd]...END`. Length. */
 size_t name_cut_finish(const struct name_cut *cut, char dst[NAME_CUT_MAX]);
-/* Does name begin with what name_cut_finish() wrote of one that was cut? */
+/* Does name begin with the result of name_cut_finish() for a cut name? */
 bool name_cut_is_cut(const char *name, size_t len);
 
 #endif

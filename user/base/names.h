@@ -2,7 +2,7 @@
 #ifndef BPFPROF_BASE_NAMES_H
 #define BPFPROF_BASE_NAMES_H
 
-/* A list of texts, owned by whoever holds its pointer and its length. The caller bounds it. */
+/* A list of texts. The holder of the pointer and of the length owns it, and bounds it. */
 
 #include <stddef.h>
 

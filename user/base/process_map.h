@@ -3,8 +3,8 @@
 #define BPFPROF_BASE_PROCESS_MAP_H
 
 /*
- * Hash tables (base/hash_table.h) whose entries have a `struct process_key key`: of the process, since a
- * pid is given to another one later.
+ * Hash tables (base/hash_table.h) whose entries have a `struct process_key key`. A pid alone does not
+ * name a process: the kernel gives it to another one later.
  */
 
 #include <stdint.h>

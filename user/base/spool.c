@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The ring is of whole blocks; the newest block is in memory until it is full. Sorting is a merge
- * sort: runs of blocks are sorted one by one in their places, and merged while they are read. What is
- * in memory is a run of its own.
+ * The ring consists of whole blocks; the newest block is in memory until it is full. Sorting is a
+ * merge sort: runs of blocks are sorted one by one in their places, and merged while they are read.
+ * The block in memory is a run by itself.
  */
 #include "base/spool.h"
 
@@ -23,19 +23,19 @@ struct spool {
 	size_t record_bytes;
 	uint64_t cap_blocks; /* of the ring */
 	uint64_t nr_blocks; /* written since the beginning */
-	uint8_t *block; /* the newest one, */
-	size_t nr; /* and how many records it has */
+	uint8_t *block; /* the newest one */
+	size_t nr; /* records in it */
 	uint64_t nr_added, nr_failed;
 	int error;
 	int (*compare)(const void *a, const void *b);
 };
 
-/* A run that is being read: from..end of the file, or what is in memory. */
+/* A run that is being read: from..end of the file, or the block in memory. */
 struct cursor {
 	uint64_t from, end; /* records */
 	const uint8_t *at;
 	size_t left;
-	uint8_t *buffer; /* NULL: it all lies in memory */
+	uint8_t *buffer; /* NULL: the run is the block in memory */
 };
 
 static int file_make(const char *folder)
@@ -122,7 +122,7 @@ static void block_flush(struct spool *spool)
 {
 	int err = block_write(spool);
 
-	/* There is no more room than this: the ring is closed here. */
+	/* The disk is full: the ring ends here. */
 	if (err && spool->nr_blocks && spool->nr_blocks < spool->cap_blocks) {
 		spool->error = err;
 		spool->cap_blocks = spool->nr_blocks;
@@ -187,7 +187,7 @@ int spool_sort(struct spool *spool, int (*compare)(const void *a, const void *b)
 	return err;
 }
 
-/* Its next records, if none are in memory: left is 0 at its end. */
+/* Reads the next records of the run, if none are in memory: left is 0 at the end. */
 static int cursor_fill(const struct spool *spool, struct cursor *cursor)
 {
 	uint64_t nr = cursor->end - cursor->from;

@@ -3,10 +3,9 @@
 #define BPFPROF_BASE_STRTAB_H
 
 /*
- * Interned strings: each distinct string is kept once and has a dense id from
- * 0; id 0 is "". Nothing is removed until strtab_free(). Bytes are capped;
- * past the cap every new string becomes the id of STRTAB_OVERFLOW.
- * Pointers from strtab_get() live as long as the table.
+ * Interned strings: each distinct string is kept once and has a dense id from 0; id 0 is "". Nothing is
+ * removed before strtab_free(). Bytes are capped; past the cap every new string gets the id of
+ * STRTAB_OVERFLOW. Pointers from strtab_get() live as long as the table.
  */
 
 #include <stddef.h>

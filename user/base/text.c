@@ -13,7 +13,7 @@
 #define REPLACEMENT "\xef\xbf\xbd"
 #define ELLIPSIS "\xe2\x80\xa6"
 
-/* The character at str, none of the two that XML forbids. Its length; 0: no such character. */
+/* The character at str, unless XML forbids it. Its length, or 0. */
 static size_t decode(const char *str, uint32_t *ret)
 {
 	size_t len = utf8_decode(str, SIZE_MAX, ret);

@@ -3,9 +3,9 @@
 #define BPFPROF_BASE_TEXT_H
 
 /*
- * Names that targets chose, made safe to write. Invalid UTF-8 becomes U+FFFD;
- * what controls a terminal or the direction of text becomes a blank. Names
- * longer than TEXT_MAX bytes are cut and end in "...".
+ * Makes names that targets chose safe to write. Invalid UTF-8 becomes U+FFFD; a character that controls
+ * a terminal or the direction of text becomes a blank. Names longer than TEXT_MAX bytes are cut and end
+ * in "...".
  */
 
 #include <stddef.h>
@@ -18,11 +18,11 @@ struct buf;
 void text_add(struct buf *dst, const char *str);
 /* The same for a part of a collapsed stack: `;` becomes `:`. */
 void text_add_part(struct buf *dst, const char *str);
-/* For a terminal: what would control it becomes `?`. */
+/* The same for a terminal: a control character becomes `?`. */
 void text_add_shown(struct buf *dst, const char *str);
 /* Columns of safe text, one per character: close enough for names. */
 size_t text_columns(const char *text);
-/* Safe text in at most `columns` (> 0) of them; what is too long loses its middle. */
+/* Safe text in at most `columns` (> 0) columns; a longer one loses its middle. */
 void text_add_cut(struct buf *dst, const char *text, size_t columns);
 /* A JSON string with its quotes; control characters are escaped, nothing is cut. */
 void text_add_json(struct buf *dst, const char *str);

@@ -20,7 +20,7 @@ static inline uint64_t time_monotonic_ns(void)
 	return time_of_clock_ns(CLOCK_MONOTONIC);
 }
 
-/* What this thread has computed: waiting for a CPU is not its cost. */
+/* The CPU time of this thread, without its waits for a CPU. */
 static inline uint64_t time_thread_cpu_ns(void)
 {
 	return time_of_clock_ns(CLOCK_THREAD_CPUTIME_ID);

@@ -8,8 +8,8 @@
 #define NS_PER_SECOND UINT64_C(1000000000)
 
 /*
- * value in the first of the units in which it has at most three digits before the point, or in the
- * last; each is a thousand of the one before.
+ * Writes value in the first unit in which it has at most three digits before the point, or in the last
+ * one. Each unit is a thousand of the one before.
  */
 static const char *scaled(char dst[UNITS_TEXT], uint64_t value, const char *const *units, size_t nr)
 {

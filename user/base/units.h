@@ -2,7 +2,7 @@
 #ifndef BPFPROF_BASE_UNITS_H
 #define BPFPROF_BASE_UNITS_H
 
-/* Numbers for people: rounded, in a unit that keeps them short. At most UNITS_TEXT - 1 characters. */
+/* Rounded numbers in a unit that keeps them short, for people. At most UNITS_TEXT - 1 characters. */
 
 #include <stdint.h>
 

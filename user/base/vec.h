@@ -3,20 +3,20 @@
 #define BPFPROF_BASE_VEC_H
 
 /*
- * Growing arrays: a pointer, the number of elements that have room (of any unsigned type), and a number
- * that is never exceeded. The owner frees the pointer. On failure pointer and room stay what they were.
+ * Growing arrays: a pointer, the number of elements that have room (of any unsigned type), and a
+ * maximum. The owner frees the pointer. On failure pointer and room stay unchanged.
  */
 
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 
-/* Other limits bound the array, of memory, of a file or of a table that it belongs to. */
+/* Another limit bounds the array: that of memory, of a file or of its table. */
 #define VEC_BOUNDED UINT32_MAX
 
 /*
- * data with room for nr elements of size bytes, and *cap is the room: twice what it was, or more.
- * NULL: *err is -E2BIG (more than max are asked for) or -ENOMEM.
+ * Returns data with room for nr elements of size bytes; *cap is the room, at least twice the old one.
+ * NULL: *err is -E2BIG (nr is more than max) or -ENOMEM.
  */
 void *vec_grown(void *data, size_t nr, size_t *cap, size_t size, size_t max, int *err);
 
@@ -44,7 +44,7 @@ void *vec_grown(void *data, size_t nr, size_t *cap, size_t size, size_t max, int
 		vec_data != NULL;                                                                  \
 	})
 
-/* The same where many arrays share a budget of memory. */
+/* For arrays that share a budget of memory. */
 struct table_budget {
 	size_t bytes, max_bytes;
 };
@@ -54,7 +54,7 @@ struct vec {
 	size_t nr, cap;
 };
 
-/* Room for n more of size bytes: 0, -E2BIG or -ENOMEM. */
+/* Room for n more elements of size bytes: 0, -E2BIG or -ENOMEM. */
 int vec_reserve(struct table_budget *budget, struct vec *vec, size_t n, size_t size);
 
 #endif

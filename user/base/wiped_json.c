@@ -15,8 +15,8 @@ struct block_head {
 };
 
 /*
- * Jansson's allocator has no argument. What one thread's wiped_json_load() may still take;
- * others of the program that use jansson are not limited.
+ * The memory that wiped_json_load() may still take in this thread: jansson's allocator has no argument.
+ * Other uses of jansson in the program are not limited.
  */
 static _Thread_local struct {
 	bool limited;
@@ -62,7 +62,7 @@ static void set_allocator(void)
 	json_set_alloc_funcs(block_alloc, block_free);
 }
 
-/* Brackets outside of strings; what is no JSON is for the parser to find. */
+/* Counts brackets outside of strings; the parser finds other errors. */
 static bool is_shallow(const char *text, size_t len)
 {
 	unsigned int depth = 0;

@@ -3,9 +3,9 @@
 #define BPFPROF_ELF_DEBUG_FILE_H
 
 /*
- * Where the symbols of a stripped image may be instead: inside of it, compressed
- * (.gnu_debugdata, "MiniDebugInfo"), or in a separate file, by build id or .gnu_debuglink.
- * The images opened here are the caller's to free; NULL *ret never happens with 0.
+ * Opens the symbols that were stripped from an image: compressed inside of it (.gnu_debugdata,
+ * "MiniDebugInfo"), or in a separate file by build id or .gnu_debuglink. The caller frees the images;
+ * with 0 *ret is never NULL.
  */
 
 #define DEBUG_DATA_MAX_INPUT (16U << 20)
@@ -20,8 +20,8 @@ struct elf_image;
 int debug_data_open(struct elf_image **ret, struct elf_image *img);
 
 /*
- * A separate file is believed if it has the image's build id or, for an image without
- * one, the link's checksum. 0 or -ENODATA.
+ * A separate file is accepted if it has the image's build id or, for an image without one, the link's
+ * checksum. 0 or -ENODATA.
  */
 int debug_file_open(struct elf_image **ret, struct elf_image *img,
 		    const struct elf_debug_paths *paths);

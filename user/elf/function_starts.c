@@ -12,7 +12,7 @@
 #include "elf/symtab.h"
 
 #define CHUNK_SYMBOLS 1024
-#define MIN_REACH (1ULL << 19) /* of text on each side, however many functions there are */
+#define MIN_REACH (1ULL << 19) /* bytes of text on each side, for any number of functions */
 
 static bool is_function(const Elf64_Sym *sym)
 {
@@ -25,7 +25,7 @@ static bool is_function(const Elf64_Sym *sym)
 	       (type == STT_NOTYPE && ELF64_ST_BIND(sym->st_info) != STB_LOCAL);
 }
 
-/* As in symtab.c: only a table that was not stripped of these can be trusted to name what is not exported. */
+/* As in symtab.c: only a table with local symbols names functions that are not exported. */
 static bool is_local(const Elf64_Sym *sym)
 {
 	unsigned int type = ELF64_ST_TYPE(sym->st_info);
@@ -45,7 +45,7 @@ static int table_add(struct function_starts *ret, struct elf_image *img, uint32_
 	if (!chunk)
 		return -ENOMEM;
 	err = symtab_open(&tab, img, type);
-	if (err) /* a table that is malformed says nothing of borders */
+	if (err) /* a malformed table has no borders */
 		return err == -ENODATA || err == -EBADMSG || err == -E2BIG ? 0 : err;
 	for (i = 0; i < tab.nr; i += nr) {
 		nr = tab.nr - i < CHUNK_SYMBOLS ? tab.nr - i : CHUNK_SYMBOLS;
@@ -91,7 +91,7 @@ int function_starts_load(struct function_starts *ret, struct elf_image *img, uin
 		starts.high = high - rva > MIN_REACH ? rva + MIN_REACH : high;
 		err = load(&starts, img);
 	}
-	if (err == -E2BIG) /* more than one in 8 bytes: those are no functions */
+	if (err == -E2BIG) /* functions do not begin every 8 bytes */
 		err = 0;
 	if (err) {
 		free(starts.starts);
@@ -109,7 +109,7 @@ void function_starts_fini(struct function_starts *starts)
 	*starts = (struct function_starts){ 0 };
 }
 
-/* How many begin at or before rva, which is in the part that was read. */
+/* The number of starts at or before rva, which is in [low, high). */
 static size_t upper_bound(const struct function_starts *starts, uint64_t rva)
 {
 	return sorted_count(starts->nr, i, starts->starts[i] <= rva - starts->low);

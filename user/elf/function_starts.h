@@ -3,8 +3,8 @@
 #define BPFPROF_ELF_FUNCTION_STARTS_H
 
 /*
- * Where the functions of one image begin, as its symbols (.symtab and .dynsym) have it: borders
- * for code that has no unwind tables. 4 bytes a function.
+ * The starts of the functions of one image by its symbols (.symtab and .dynsym): borders for code that
+ * has no unwind tables. 4 bytes for each function.
  */
 
 #include <stdbool.h>
@@ -16,21 +16,21 @@
 struct elf_image;
 
 struct function_starts {
-	uint64_t low, high; /* image-relative: those of [low, high) are in it */
-	uint32_t *starts; /* ascending, less low */
+	uint64_t low, high; /* image-relative: starts in [low, high) were read */
+	uint32_t *starts; /* relative to low, ascending */
 	size_t nr;
-	bool complete; /* a table has local symbols, too: there are no other functions */
+	bool complete; /* there are no other functions: a table has local symbols, too */
 };
 
 /*
- * Reads those around rva: of [low, high), which is at most 4 GiB, or, where they are more than
- * FUNCTION_STARTS_MAX, of a smaller part around rva. 0 also if there are none; -ENOMEM, errors of reading.
+ * Reads the starts in [low, high), at most 4 GiB; if there are more than FUNCTION_STARTS_MAX, those in a
+ * smaller part around rva. 0 also if there are none; -ENOMEM, errors of reading.
  */
 int function_starts_load(struct function_starts *ret, struct elf_image *img, uint64_t low,
 			 uint64_t high, uint64_t rva);
 void function_starts_fini(struct function_starts *starts);
 
-/* The last start at or before rva, and the first one after it; UINT64_MAX if it is not known. */
+/* The last start at or before rva, and the first start after it; UINT64_MAX: not known. */
 uint64_t function_starts_before(const struct function_starts *starts, uint64_t rva);
 uint64_t function_starts_after(const struct function_starts *starts, uint64_t rva);
 

@@ -9,8 +9,8 @@
 #include "elf/symbols.h"
 
 /*
- * The file of a function is the one that it begins in. Where the code of another function was put into it, the
- * table has that one's line; if that is in another file, the line where the function begins is taken.
+ * The file of a function is that of its first instruction. For inlined code the table has the line of
+ * the inlined function; if that one is in another file, the line is that of the function's start.
  */
 static int lines_find(const struct go_table *tab, const struct go_function *fn,
 		      struct strtab *names, struct elf_symbol *sym)
@@ -55,7 +55,7 @@ static int name_find(const struct go_table *tab, const struct go_function *fn, s
 	return 0;
 }
 
-/* The function that is meant by rva; the last one that was found is at index. */
+/* The function of rva; *index is that of the last one found. */
 static int function_find(const struct go_table *tab, uint64_t rva, struct go_function *fn,
 			 uint64_t *index)
 {

@@ -11,27 +11,26 @@
 #include "elf/image.h"
 
 /*
- * Go 1.18 to 1.25 write down where the text begins (textStart); later ones leave that 0, and it
- * is in the way of the load address in a copy of memory. There it is found by its look: the
- * linker fills the bytes between functions with int3, so that where the text begins, nearly
- * every function of the table has such a byte before its first one. In real programs no more than a
- * few places in front of the right one pass the quick check of the first functions (near_fits()): a file
- * with very many of them is not understood.
+ * Go 1.18 to 1.25 write the start of the text (textStart) into the table; later ones leave it 0, and in
+ * a copy of memory it contains the load address. Then the start is found by the code: the linker fills
+ * the bytes between functions with int3, so with the right start nearly every function of the table has
+ * such a byte before its first one. In real programs only a few places before the right one pass the
+ * quick check of the first functions (near_fits()); a file with very many of them is refused.
  */
 #define HEADER_BYTES 72
 #define CHUNK_BYTES 65536
-#define MAX_SEARCH_BYTES (128U << 20) /* of a file that says it is of Go */
-#define MAX_BLIND_SEARCH_BYTES (32U << 20) /* of one that says nothing */
+#define MAX_SEARCH_BYTES (128U << 20) /* of a file with a note of Go */
+#define MAX_BLIND_SEARCH_BYTES (32U << 20) /* of a file without one */
 #define MAX_TEXT_SEARCH_BYTES (4U << 20) /* of a segment */
 #define MAX_TEXT_SEARCHES_BYTES (12U << 20) /* of all segments, for all headers */
-#define MAX_TEXT_LOOKS 64 /* closer looks at places that may be the start of the text */
-#define MAX_TRIES 64 /* headers that may turn out to be none */
-#define NR_LOOK 48 /* functions that are looked at */
-#define MIN_NEAR 4 /* fewer of them are found anywhere */
-#define NEAR_BYTES 32768 /* of text in which the first functions are looked at */
+#define MAX_TEXT_LOOKS 64 /* full checks of places that may be the start of the text */
+#define MAX_TRIES 64 /* bytes that look like a header */
+#define NR_LOOK 48 /* functions that are checked */
+#define MIN_NEAR 4 /* fewer functions would fit anywhere */
+#define NEAR_BYTES 32768 /* of text that has the first functions */
 #define INT3 0xcc
 
-/* Where _func (src/runtime/runtime2.go) has its fields. */
+/* Offsets of the fields of _func (src/runtime/runtime2.go). */
 static const struct function_layout {
 	uint8_t bytes, entry_bytes, name, sp, file, line, unit, start_line, id, flags;
 } layouts[] = {
@@ -62,7 +61,7 @@ static int entry_read(const struct go_table *tab, uint64_t i, uint64_t *ret_star
 	uint8_t data[16] = { 0 };
 	int err;
 
-	/* The last one has a start only, which is the end of all. */
+	/* The last entry has only a start, which is the end of all functions. */
 	err = table_read(tab, tab->functions + i * 2 * bytes, data,
 			 i == tab->nr_functions ? bytes : 2 * bytes);
 	if (err)
@@ -104,8 +103,8 @@ static bool covers_code(const struct go_table *tab)
 }
 
 /*
- * Are there functions where the table says so? The number of them that look as if, out of *nr; sets
- * where they begin and end. Or -EBADMSG, or an error of reading.
+ * Checks *nr functions of the table: the number of those with a filled byte before them, -EBADMSG, or an
+ * error of reading. Sets tab->start and tab->end.
  */
 static int text_scan(struct go_table *tab, uint32_t *nr)
 {
@@ -136,11 +135,11 @@ static int text_check(struct go_table *tab)
 	return filled < 0 ? filled : (uint32_t)filled * 2 >= nr ? 0 : -EBADMSG;
 }
 
-/* Where the table's functions begin and end, and the first ones relative to that, as far as they are near. */
+/* Start and end of the table's functions, and the starts of those near the first one. */
 struct near {
 	uint64_t first, end;
 	uint32_t nr;
-	uint32_t at[NR_LOOK];
+	uint32_t at[NR_LOOK]; /* relative to first */
 };
 
 static int near_read(struct go_table *tab, struct near *near)
@@ -172,21 +171,21 @@ static bool near_fits(const struct near *near, const uint8_t *code)
 	return true;
 }
 
-/* Where the text may begin, and how well that fits. */
+/* The best start of the text so far. */
 struct best_text {
 	uint64_t text;
 	int filled;
 };
 
-/* What the search in one file may still cost, whatever the file says. */
+/* Limits of the search in one file. */
 struct search {
-	uint64_t bytes_left; /* in which a header is looked for */
-	uint32_t tries_left; /* headers */
-	uint64_t text_bytes_left; /* in which the start of the text is looked for */
-	uint32_t looks_left; /* calls of text_scan() there */
+	uint64_t bytes_left; /* to search for a header */
+	uint32_t tries_left; /* of headers */
+	uint64_t text_bytes_left; /* to search for the start of the text */
+	uint32_t looks_left; /* calls of text_scan() for it */
 };
 
-/* 1: the rest need not be searched, all functions looked at fit. */
+/* 1: all checked functions fit, and the search can stop. */
 static int text_search_in(struct go_table *tab, const struct elf_segment *seg,
 			  const struct near *near, struct search *search, uint8_t *chunk,
 			  struct best_text *best)
@@ -331,7 +330,7 @@ static int table_search(struct go_table *tab, uint64_t off, uint64_t bytes, stru
 	return -ENODATA;
 }
 
-/* Where another linker than Go's put the table among other data that is read only once relocated. */
+/* Another linker than Go's puts the table among other data that is read-only after relocation. */
 static int search_section(struct go_table *tab, struct search *search, uint8_t *chunk)
 {
 	const struct elf_section *sec = elf_image_section(tab->img, ".data.rel.ro");
@@ -345,8 +344,8 @@ static int search_section(struct go_table *tab, struct search *search, uint8_t *
 }
 
 /*
- * Data that cannot be written come first: it is there, unless the program may be loaded anywhere. Some
- * linkers put them beside the code.
+ * Read-only data come first: the table is there unless the program is position-independent. Some
+ * linkers put it beside the code.
  */
 static int search_segments(struct go_table *tab, struct search *search, uint8_t *chunk)
 {
@@ -421,7 +420,7 @@ static int table_find(struct go_table *tab)
 	return table_search_all(tab, &search);
 }
 
-/* What was found the first time. */
+/* The result of the first search. */
 struct memo {
 	int err;
 	struct go_table tab;
@@ -496,7 +495,7 @@ int go_table_function(const struct go_table *tab, uint64_t rva, struct go_functi
 
 	if (rva < tab->start || rva >= tab->end)
 		return -ENODATA;
-	while (hi - lo > 1) { /* the one that is sought is in [lo, hi) */
+	while (hi - lo > 1) { /* the function is in [lo, hi) */
 		mid = lo + (hi - lo) / 2;
 		err = entry_read(tab, mid, &start, &pos);
 		if (err)
@@ -624,7 +623,7 @@ static int value_at(const struct go_table *tab, const struct go_function *fn, ui
 	return 0;
 }
 
-/* Where the name of the file with this number is. */
+/* The place of the name of the file with this number. */
 static int file_find(const struct go_table *tab, const struct go_function *fn, int32_t number,
 		     uint64_t *ret)
 {

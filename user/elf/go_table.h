@@ -3,11 +3,11 @@
 #define BPFPROF_ELF_GO_TABLE_H
 
 /*
- * The function table of a Go program (.gopclntab), which is in every one of them, stripped or
- * not: for each function its name, its file, and tables of line numbers and of the stack
- * pointer by pc. Read in small pieces, by binary search; nothing in it is believed.
- * x86-64, tables of Go 1.2 and newer, as far as a Go since 1.15 writes them.
- * Errors: -ENODATA not there, -EBADMSG malformed, and those of elf_image_read().
+ * The function table of a Go program (.gopclntab). Every Go program has one, stripped or not: for each
+ * function its name, its file, and tables of line numbers and of the stack pointer by pc. Read in small
+ * pieces, by binary search; nothing in it is trusted. x86-64; tables of Go 1.2 and newer, as far as a
+ * Go since 1.15 writes them.
+ * Errors: -ENODATA there is no table, -EBADMSG malformed, and those of elf_image_read().
  * Reference: "Go 1.2 Runtime Symbol Information" (golang.org/s/go12symtab), and for later tables the comments
  * at pcHeader and _func in Go's src/runtime/symtab.go and runtime2.go.
  */
@@ -19,7 +19,7 @@
 struct elf_image;
 
 #define GO_TABLE_MAX_FUNCTIONS (4U << 20)
-#define GO_NAME_MAX 4096 /* of a function or file; what is longer is cut */
+#define GO_NAME_MAX 4096 /* of a function or file; a longer one is cut */
 
 enum go_version { GO_1_2 = 1, GO_1_16, GO_1_18, GO_1_20 };
 
@@ -35,10 +35,10 @@ struct go_table {
 };
 
 struct go_function {
-	uint64_t start, end; /* image-relative; padding after it belongs to it */
+	uint64_t start, end; /* image-relative; padding behind the code belongs to it */
 	uint32_t name, unit;
-	uint32_t sp_values, file_values, line_values; /* 0: not there */
-	int32_t start_line; /* 0: not there */
+	uint32_t sp_values, file_values, line_values; /* 0: there is no such table */
+	int32_t start_line; /* 0: not known */
 	uint8_t id, flags;
 };
 
@@ -48,20 +48,21 @@ struct go_function {
 #define GO_ASM 4 /* since Go 1.18 */
 
 /*
- * Finds the table: by its section; in programs whose linker put it into another one, or that have no
- * section headers, by its first bytes. Borrows img.
+ * Finds the table by its section, or by its first bytes in programs without section headers or whose
+ * linker put it into another section. Borrows img.
  */
 int go_table_find(struct go_table *ret, struct elf_image *img);
 
-/* The function that has rva, or -ENODATA. *ret_index: its number, for the next. */
+/* The function that has rva, or -ENODATA. *ret_index is its number, see below. */
 int go_table_function(const struct go_table *tab, uint64_t rva, struct go_function *ret,
 		      uint64_t *ret_index);
 int go_table_function_at(const struct go_table *tab, uint64_t index, struct go_function *ret);
 
 /*
- * Some return addresses are the first byte of a function: that of the signal handler, and of systemstack_switch,
- * which only looks as if it had called. They are looked up by the byte before. So the last byte of padding
- * before a function that begins at start counts as its own: start - 1; start without padding.
+ * Some return addresses are the first byte of a function: those of the signal handler and of
+ * systemstack_switch, which has not really called. A walker looks up the byte before a return address. So
+ * the last byte of padding before a function counts as the function's: start - 1, or start if there is
+ * no padding.
  */
 uint64_t go_table_look_up_from(const struct go_table *tab, uint64_t start);
 
@@ -79,10 +80,10 @@ struct go_values {
 
 void go_values_init(struct go_values *v, const struct go_table *tab, const struct go_function *fn,
 		    uint32_t values);
-/* 1, 0 at the end of the function or of its table, or -errno. Parts of no length are passed over. */
+/* 1, 0 at the end of the function or of its table, or -errno. Skips empty parts. */
 int go_values_next(struct go_values *v);
 
-/* The line of rva in fn and the file's name. -ENODATA where the compiler wrote none. */
+/* The line of rva in fn and the file's name. -ENODATA if the compiler wrote none. */
 int go_table_line(const struct go_table *tab, const struct go_function *fn, uint64_t rva,
 		  int32_t *ret_line, char *file, size_t cap);
 

@@ -11,13 +11,13 @@
 #define WINDOW_BYTES 16384
 #define NR_WINDOWS 4
 #define MAX_NOTE_BYTES 65536
-#define MAX_SECTION_NAME 64 /* of those that are asked for */
-#define FEW_SECTIONS 256 /* as most files have: kept until the image is freed */
+#define MAX_SECTION_NAME 64 /* of names that callers look for */
+#define FEW_SECTIONS 256 /* most files have no more: kept until the image is freed */
 
 struct window {
 	uint64_t off;
 	uint32_t len; /* 0 = holds nothing */
-	uint32_t used; /* when it was last used, see elf_image.clock */
+	uint32_t used; /* elf_image.clock at the last use */
 	uint8_t *data;
 };
 
@@ -92,7 +92,7 @@ int elf_image_read(struct elf_image *img, uint64_t off, void *dst, size_t len)
 		if (err)
 			return err;
 		skip = off - w->off;
-		if (skip >= w->len) /* shorter than its size said: truncated since */
+		if (skip >= w->len) /* the file was truncated meanwhile */
 			return -EBADMSG;
 		part = w->len - skip < len ? w->len - skip : len;
 		memcpy(out, w->data + skip, part);
@@ -377,7 +377,7 @@ static uint32_t clamp(uint64_t value)
 	return value < UINT32_MAX ? (uint32_t)value : UINT32_MAX;
 }
 
-/* How many there are, and where their names are. */
+/* Finds the number of sections and the place of their names. */
 static int sections_count(struct elf_image *img, uint64_t *ret_nr)
 {
 	uint64_t nr = img->shnum, strndx = img->shstrndx;
@@ -387,7 +387,7 @@ static int sections_count(struct elf_image *img, uint64_t *ret_nr)
 	err = section_header_read(img, 0, &sh);
 	if (err)
 		return err;
-	if (!nr) /* gABI: more than fit are counted in section 0 */
+	if (!nr) /* gABI: section 0 has a number that does not fit */
 		nr = sh.sh_size;
 	if (strndx == SHN_XINDEX)
 		strndx = sh.sh_link;
@@ -419,7 +419,7 @@ static int sections_read(struct elf_image *img)
 	err = sections_count(img, &nr);
 	if (err || !nr)
 		return err;
-	if (nr > img->source.size / sizeof(sh)) /* asks for no memory that the file does not fill */
+	if (nr > img->source.size / sizeof(sh)) /* no memory for more than the file can have */
 		return -EBADMSG;
 	sections = calloc(nr, sizeof(*sections));
 	if (!sections)

@@ -18,11 +18,11 @@
 #define CHUNK_RELOCS 1024
 #define MAX_RELOCS (8U << 20)
 
-/* One address in a PLT: got is the word that its entry jumps through. */
+/* One address in a PLT. */
 struct slot {
-	uint64_t got;
+	uint64_t got; /* the word that the entry jumps through */
 	uint64_t resolver; /* of an IRELATIVE relocation: the ifunc that picks the target */
-	uint32_t symbol; /* index in .dynsym, 0 = none (yet) */
+	uint32_t symbol; /* index in .dynsym; 0: none yet */
 	size_t query;
 	uint64_t start, bytes; /* of the PLT entry */
 };
@@ -46,9 +46,9 @@ static const struct elf_section *plt_section(struct elf_image *img, uint64_t rva
 }
 
 /*
- * The word that the PLT entry at rva jumps through: [endbr64] [mov $index,%r11d] [bnd] jmp *disp(%rip);
- * or, in the lazy half of a split PLT, [endbr64] push $index: the index of its relocation, told
- * by *is_index. False for the PLT's header and anything else.
+ * The word that the PLT entry at rva jumps through: [endbr64] [mov $index,%r11d] [bnd] jmp *disp(%rip).
+ * An entry in the lazy half of a split PLT has the index of its relocation instead (*is_index):
+ * [endbr64] push $index. False for the PLT's header and anything else.
  */
 static bool decode_entry(const uint8_t *code, size_t len, uint64_t rva, uint64_t *got,
 			 bool *is_index)
@@ -217,7 +217,7 @@ static int name_by_symbol(struct elf_image *img, struct strtab *names, struct el
 	return 0;
 }
 
-/* Calls of a file's own ifuncs (libc's memcpy, all of a static program's): named by the resolver. */
+/* Calls of a file's own ifuncs (libc's memcpy, all in a static program) get the resolver's name. */
 static int name_by_resolver(struct elf_image *img, struct strtab *names, struct elf_symbol *syms,
 			    struct slot *slots, size_t nr)
 {

@@ -3,9 +3,9 @@
 #define BPFPROF_ELF_PLT_H
 
 /*
- * Names for code in the procedure linkage table (x86-64): no symbol covers it, but each entry
- * jumps through a word that a relocation fills, and the relocation knows the symbol:
- * `name@plt`. Every layout of ld, gold, lld and mold is read by its instructions, not by its order.
+ * Names for code in the procedure linkage table (x86-64). No symbol covers it, but each entry jumps
+ * through a word that a relocation fills, and the relocation has the symbol: `name@plt`. An entry is
+ * known by its instructions, not by its order, in every layout of ld, gold, lld and mold.
  */
 
 #include <stddef.h>
@@ -15,8 +15,8 @@ struct elf_symbol;
 struct strtab;
 
 /*
- * Fills in the entries of syms[0..nr), sorted by rva, that have no name yet and lie in
- * a PLT. 0, -EBADMSG, -E2BIG, -ENOMEM or the error of a read; what was found before stays.
+ * Fills in the entries of syms[0..nr), sorted by rva, that have no name yet and lie in a PLT. 0,
+ * -EBADMSG, -E2BIG, -ENOMEM or the error of a read: the names found before stay.
  */
 int plt_resolve(struct elf_image *img, struct strtab *names, struct elf_symbol *syms, size_t nr);
 

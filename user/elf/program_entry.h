@@ -3,8 +3,8 @@
 #define BPFPROF_ELF_PROGRAM_ENTRY_H
 
 /*
- * Is the entry point of an ELF file the first code of a program? Linkers write one into shared
- * libraries, too: there it is the address of an ordinary function.
+ * Is the entry point of an ELF file the first code of a program? Linkers write an entry point into
+ * shared libraries, too: the address of an ordinary function.
  */
 
 #include <stdbool.h>
@@ -12,8 +12,8 @@
 struct elf_image;
 
 /*
- * The file is a program: ET_EXEC, or ET_DYN with PT_INTERP or DF_1_PIE. The dynamic loader has none of the
- * three, and cannot be told from a library by its headers.
+ * True for a program: ET_EXEC, or ET_DYN with PT_INTERP or DF_1_PIE. The dynamic loader has none of the
+ * three: its headers look like those of a library.
  */
 bool program_entry_is(struct elf_image *img);
 

@@ -14,7 +14,7 @@
 #include "elf/symtab.h"
 
 #define MAX_CHAIN 4096 /* symbols of one hash bucket */
-#define MAX_NAME 256 /* of a name asked for, with its NUL */
+#define MAX_NAME 256 /* of a name that is looked for, with its NUL */
 #define ALIKE_BYTES 4 /* patterns that begin with the same are searched for together */
 #define CHUNK_SYMBOLS 1024
 #define CHUNK_BYTES 65536
@@ -101,8 +101,8 @@ static int sysv_find(struct elf_image *img, const struct elf_dynamic *dyn, const
 
 /*
  * {nbucket, first, nbloom, shift, bloom[nbloom] of 64 bits, bucket[nbucket], hash of each symbol from
- * `first` on, its lowest bit set in the last of a bucket}. The bloom filter says no to
- * almost every name that is not there.
+ * `first` on, its lowest bit set in the last of a bucket}. The bloom filter excludes almost every name
+ * that is not there.
  */
 static int gnu_find(struct elf_image *img, const struct elf_dynamic *dyn, const char *name,
 		    Elf64_Sym *ret)
@@ -175,7 +175,7 @@ int symbol_find_dynamic(struct elf_image *img, const char *const *names, size_t 
 	return err;
 }
 
-struct place { /* where a name lies in the strings */
+struct place { /* of a name in the strings */
 	uint32_t off;
 	uint32_t pattern;
 };
@@ -186,16 +186,16 @@ struct symbol_search {
 	size_t nr_patterns;
 	char *text; /* a chunk of the strings */
 	Elf64_Sym *symbols; /* a chunk of them */
-	uint64_t strings_at; /* what lies before has been searched */
+	uint64_t strings_at; /* the strings before this place have been searched */
 	struct place *places;
 	size_t nr_places;
-	uint32_t nr_looked; /* places where patterns that begin alike were compared */
+	uint32_t nr_looked; /* places compared so far, see SYMBOL_FIND_MAX_LOOKS */
 	uint64_t symbols_at; /* number of the next one */
 	struct symbol_found *found;
 	size_t nr_found, cap;
 };
 
-/* No symbol's name begins where 32 bits do not reach. */
+/* A symbol has 32 bits for the place of its name. */
 static bool is_in_strings(const struct symbol_search *search)
 {
 	return search->strings_at < search->tab.strings_bytes && search->strings_at <= UINT32_MAX;
@@ -209,7 +209,7 @@ static bool ends_well(enum symbol_match match, char after)
 	return !after || after == '@' || (match == SYMBOL_PARTS && after == '.');
 }
 
-/* Adds the place in the strings at which at[0..left) lies, of each pattern that is there. */
+/* Adds the place off, which has at[0..left), for each pattern that matches there. */
 static int place_add(struct symbol_search *search, const char *at, size_t left, uint32_t off,
 		     size_t first, size_t nr)
 {
@@ -229,7 +229,7 @@ static int place_add(struct symbol_search *search, const char *at, size_t left, 
 	return 0;
 }
 
-/* How many patterns there are from the first on that begin with the same bytes, and those. */
+/* The number of patterns at the front that begin with the same bytes, and the number of these bytes. */
 static size_t alike(const struct symbol_pattern *patterns, size_t nr, size_t *ret_bytes)
 {
 	size_t i;
@@ -242,8 +242,8 @@ static size_t alike(const struct symbol_pattern *patterns, size_t nr, size_t *re
 }
 
 /*
- * The places in the chunk that has len bytes. A name may be the end of another one's string, so
- * every place counts, not only after a NUL.
+ * Adds the places in the chunk of len bytes. A name may be the end of another string, so every place
+ * counts, not only those after a NUL.
  */
 static int places_add(struct symbol_search *search, size_t len)
 {

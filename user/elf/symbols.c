@@ -20,13 +20,13 @@ static bool all_named(const struct elf_symbol *syms, size_t nr)
 	return i == nr;
 }
 
-/* The tables that were there, in the order in which they are believed. */
+/* The tables of the image, the most trusted one first. */
 struct sources {
 	struct symtab tabs[4];
 	size_t nr;
-	struct elf_image *debug[2]; /* what was opened for them */
+	struct elf_image *debug[2]; /* images opened for them */
 	size_t nr_debug;
-	int err; /* the first one, but for -ENODATA */
+	int err; /* the first error other than -ENODATA */
 };
 
 static void note(struct sources *s, int err)
@@ -56,7 +56,7 @@ static void ask_debug_data(struct sources *s, struct elf_image *img, struct strt
 	int err = debug_data_open(&s->debug[s->nr_debug], img);
 
 	note(s, err);
-	if (!err) /* without what .dynsym has */
+	if (!err) /* it has no symbols of .dynsym */
 		ask_table(s, s->debug[s->nr_debug++], SHT_SYMTAB, true, names, syms, nr);
 }
 
@@ -68,14 +68,14 @@ static void ask_debug_file(struct sources *s, struct elf_image *img,
 		ask_table(s, s->debug[s->nr_debug++], SHT_SYMTAB, false, names, syms, nr);
 }
 
-/* A .symtab that was not made smaller holds at least what .dynsym, the next one, holds. */
+/* A complete .symtab holds at least the symbols of .dynsym, the next table. */
 static void distrust_sparse(struct sources *s)
 {
 	if (s->nr >= 2 && s->tabs[0].img == s->tabs[1].img && s->tabs[0].nr < s->tabs[1].nr)
 		s->tabs[0].partial = true;
 }
 
-/* What has no name from a symbol with a size, or not all was seen of, is alone with its answer. */
+/* Narrows the same answer to rva itself, unless a symbol with a size names it and all was read. */
 static void alone(struct elf_symbol *syms, size_t nr, bool all)
 {
 	size_t i;
@@ -99,7 +99,7 @@ int elf_symbols_resolve(struct elf_image *img, const struct elf_debug_paths *pat
 		ask_table(&s, img, SHT_DYNSYM, true, names, syms, nr);
 	if (!all_named(syms, nr))
 		ask_debug_data(&s, img, names, syms, nr);
-	note(&s, go_symbols_resolve(img, names, syms, nr)); /* lines, too, of what has a name */
+	note(&s, go_symbols_resolve(img, names, syms, nr)); /* also lines of entries with a name */
 	if (!all_named(syms, nr))
 		note(&s, plt_resolve(img, names, syms, nr));
 	if (!all_named(syms, nr))

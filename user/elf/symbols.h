@@ -3,15 +3,14 @@
 #define BPFPROF_ELF_SYMBOLS_H
 
 /*
- * Names for many addresses of one image in one pass over its symbol tables,
- * so that memory follows the number of addresses and not the size of the file.
- * Looks at .symtab, .dynsym, .gnu_debugdata (xz; MiniDebugInfo), Go's function table, then a separate
- * debug file by build id or .gnu_debuglink: each is asked for what those before it left without a name. Whatever
- * has the address covered wins; among several covering symbols of one table: the innermost, then
- * functions before others, global before weak before local, then the shorter name. A
- * function that merely precedes the address is never taken: a symbol without a size counts only
- * as symtab.c says. PLT code is named `name@plt` if that is known from the relocations, else
- * not named.
+ * Names for many addresses of one image in one pass over its symbol tables: memory follows the number
+ * of addresses and not the size of the file. Reads .symtab, .dynsym, .gnu_debugdata (xz;
+ * MiniDebugInfo), Go's function table, then a separate debug file by build id or .gnu_debuglink; each
+ * table is read only for addresses without a name so far. The symbol that covers the address wins; among
+ * several of one table the innermost, then functions before others, global before weak before local,
+ * then the shorter name. A function that merely precedes the address is never taken: symtab.c has the
+ * rules for symbols without a size. PLT code is `name@plt` if the relocations have the name, else it
+ * has no name.
  */
 
 #include <stddef.h>
@@ -21,22 +20,22 @@ struct elf_image;
 struct strtab;
 
 struct elf_symbol {
-	uint64_t rva; /* what is asked for, ascending */
+	uint64_t rva; /* the address, ascending */
 	uint32_t name; /* id in names, mangled as in the file; 0 = no symbol covers rva */
 	uint64_t value; /* start of the symbol */
-	uint64_t bytes; /* 0 = the symbol has no size: only rva itself is known to be in it */
-	uint64_t
-		function; /* start of the function by the unwind table, see elf_starts_fn; 0: none */
+	uint64_t bytes; /* 0: the symbol has no size and is known to cover rva only */
+	uint64_t function; /* start of the function by the unwind table (elf_starts_fn); 0: none */
 	/*
-	 * Set same_end to UINT64_MAX to be told where else the answer is the same: from same_start
-	 * up to same_end. Both 0: nobody asked.
+	 * All addresses in [same_start, same_end) have the same answer. The caller sets same_end to
+	 * UINT64_MAX if it needs them, else both to 0.
 	 */
 	uint64_t same_start, same_end;
-	/* Of Go programs, else 0: source file (id in names), line of rva, and where the function begins. */
-	uint32_t file, line, start_line;
+	uint32_t file; /* source file of Go code, id in names; else 0 */
+	uint32_t line; /* line of rva in Go code; else 0 */
+	uint32_t start_line; /* line of the start of the Go function; else 0 */
 };
 
-/* How a separate debug file is opened: an image, or NULL. */
+/* Opens a separate debug file: an image, or NULL. */
 typedef struct elf_image *(*elf_open_fn)(void *arg, const char *path);
 
 struct elf_debug_paths {
@@ -46,7 +45,7 @@ struct elf_debug_paths {
 	void *arg;
 };
 
-/* Sets function of those of syms[0..nr) that have no name. */
+/* Sets `function` of the entries of syms[0..nr) without a name. */
 typedef void (*elf_starts_fn)(void *arg, struct elf_symbol *syms, size_t nr);
 
 struct elf_starts {
@@ -55,10 +54,9 @@ struct elf_starts {
 };
 
 /*
- * Fills in name, value and bytes of syms[0..nr). paths may be NULL (no separate files), and so may
- * starts (no unwind table). 0 also when nothing was found; -EBADMSG if a table was malformed, -E2BIG
- * over our limits (what was found before stays), -ENOMEM, or why the file was not read. Entries that
- * have a name already are left alone.
+ * Fills in name, value and bytes of the entries of syms[0..nr) without a name. paths may be NULL (no
+ * separate files), and so may starts (no unwind table). 0 also if nothing was found; -EBADMSG if a table
+ * was malformed, -E2BIG over our limits (the names found before stay), -ENOMEM, or the error of reading.
  */
 int elf_symbols_resolve(struct elf_image *img, const struct elf_debug_paths *paths,
 			const struct elf_starts *starts, struct strtab *names,

@@ -16,18 +16,18 @@
 #include "elf/symbols.h"
 
 /*
- * A symbol with a size covers an address or does not. One without (crt code, hand-written
- * assembly) covers what lies between it and the next symbol of its section, but only if
+ * A symbol with a size covers an address or does not. A symbol without a size (crt code, hand-written
+ * assembly) covers the addresses up to the next symbol of its section, but only if
  * - the function of the address begins at that symbol, by the unwind table; or
- * - it does not begin behind it, the table can be trusted to name everything that might follow
- *   (it holds local symbols, or no sizes at all as the assembler's), and the symbol is not a label
- *   inside of a function that has a size (else the code after that function would get its name).
- * What runs is code: the type that a symbol has only decides between several.
+ * - that function does not begin behind the symbol, the table names everything that may follow (it has
+ *   local symbols, or no sizes at all as the assembler's), and the symbol is not a label inside of a
+ *   function with a size (else the code after that function would get the label's name).
+ * The type of a symbol only decides between several: every address is one of code.
  */
 
 #define CHUNK_SYMBOLS 1024
 #define MAX_OFFERS (64U << 20) /* bounds nested symbols: symbols x addresses covered */
-#define MAX_TIES (1U << 18) /* names read only to see which is shorter */
+#define MAX_TIES (1U << 18) /* names read only to compare their lengths */
 #define MAX_UNSIZED_BYTES 65536
 #define MAX_NAME_SCAN 65536
 #define MAX_TABS 4
@@ -35,7 +35,7 @@
 
 struct candidate {
 	uint64_t value;
-	uint64_t bytes; /* 0 = none, but in struct scan's prev */
+	uint64_t bytes; /* 0: no size, except in struct scan's prev */
 	uint32_t name;
 	uint32_t name_len; /* or UNKNOWN_LEN */
 	uint8_t rank; /* lower is better */
@@ -49,11 +49,10 @@ struct scan {
 	size_t nr_tabs;
 	const struct elf_symbol *syms;
 	size_t nr;
-	/* Only one of them: of syms[i], the symbol with a size that covers it; */
-	struct candidate *best;
-	/* the last symbol of any kind after syms[i - 1].rva, up to syms[i].rva. */
+	struct candidate *best; /* of syms[i]: the symbol with a size that covers it; or NULL */
+	/* The last symbol of any kind after syms[i - 1].rva, up to syms[i].rva; NULL if best is used. */
 	struct candidate *prev;
-	/* Only if asked for: the nearest borders of symbols around syms[i], as far as they are seen. */
+	/* The nearest borders of symbols around syms[i] so far; NULL: not needed. */
 	uint64_t *low, *high;
 	const struct elf_section *sections;
 	size_t nr_sections;
@@ -102,7 +101,7 @@ static int long_name(const struct symtab *tab, uint32_t off, char name[SYMTAB_MA
 			return err;
 		name_cut_add(&cut, part, name_part(part, n, false, &end));
 	}
-	if (!end) { /* its place tells it apart */
+	if (!end) { /* its place makes it different from others */
 		len = (size_t)snprintf(part, sizeof(part), "...@0x%" PRIx32, off);
 		name_cut_add(&cut, part, len);
 	}
@@ -179,7 +178,7 @@ static int compare_va(const void *a, const void *b)
 	return sorted_order(x, y); /* the order is the same each time */
 }
 
-/* One without bytes holds nothing, and begins where another one may lie. */
+/* An empty section may begin inside of another one. */
 static bool holds_code(const struct elf_section *sec)
 {
 	return (sec->flags & SHF_EXECINSTR) && sec->bytes;
@@ -230,14 +229,14 @@ static uint64_t clip_to_section(const struct scan *s, const Elf64_Sym *sym, uint
 	return bytes < left ? bytes : left;
 }
 
-/* At va a symbol begins or ends: what covers an address may change there. */
+/* A symbol begins or ends at va: another symbol may cover the addresses behind it. */
 static void offer_border(struct scan *s, uint64_t va)
 {
 	size_t i;
 
 	if (!s->low)
 		return;
-	/* Those that stand exactly on the border lie behind it. */
+	/* An address exactly on the border lies behind it. */
 	i = first_query(s, va);
 	if (i < s->nr && s->low[i] < va)
 		s->low[i] = va;
@@ -408,7 +407,7 @@ static bool unsized_fits(const struct scan *s, const struct candidate *prev, siz
 	       same_code_section(s, prev->value, sym->rva);
 }
 
-/* Where what is still unnamed would have its names from, as look-ups of their own: sorted by rva. */
+/* The symbols that may name the remaining addresses, as queries of their own, sorted by rva. */
 static size_t collect_unsized(struct scan *s, struct elf_symbol *syms, struct elf_symbol *starts,
 			      struct elf_symbol **owners)
 {
@@ -420,16 +419,17 @@ static size_t collect_unsized(struct scan *s, struct elf_symbol *syms, struct el
 			prev = s->prev[i];
 		if (syms[i].name || !unsized_fits(s, &prev, i))
 			continue;
-		s->prev[nr] = prev; /* nr <= i: it was looked at */
+		s->prev[nr] = prev; /* nr <= i: prev[nr] is no longer needed */
 		starts[nr].rva = prev.value;
-		starts[nr].name =
-			is_start(&prev, &syms[i]); /* and so no label, whatever covers it */
+		starts[nr].name = is_start(
+			&prev,
+			&syms[i]); /* then it is not a label, even if another symbol covers it */
 		owners[nr++] = &syms[i];
 	}
 	return nr;
 }
 
-/* Those that lie inside of a symbol with a size: they are labels. */
+/* Symbols inside of a symbol with a size are labels. */
 static int find_labels(const struct scan *s, const struct elf_symbol *starts, size_t nr,
 		       struct candidate *inside)
 {
@@ -485,7 +485,7 @@ int symtab_resolve_unsized(const struct symtab *tabs, size_t nr_tabs, struct str
 	return err;
 }
 
-/* Each border was noted at the queries next to it: it holds for those beyond them too. */
+/* Each border was noted at the queries next to it; it holds for the queries beyond them, too. */
 static void narrow(const struct scan *s, struct elf_symbol *syms)
 {
 	uint64_t low = 0, high = UINT64_MAX;

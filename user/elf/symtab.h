@@ -3,9 +3,9 @@
 #define BPFPROF_ELF_SYMTAB_H
 
 /*
- * One symbol table of an ELF image, streamed: what symbols.h needs from .symtab and
- * .dynsym. At most SYMTAB_MAX_SYMBOLS are read of a table; a name of
- * SYMTAB_MAX_NAME - 1 bytes or more is cut in its middle (base/name_cut.h).
+ * Streams one symbol table of an ELF image (.symtab, .dynsym) for symbols.h. At most SYMTAB_MAX_SYMBOLS
+ * of a table are read; a name of SYMTAB_MAX_NAME - 1 bytes or more is cut in its middle
+ * (base/name_cut.h).
  */
 
 #include <stdbool.h>
@@ -20,35 +20,34 @@ struct elf_symbol;
 struct strtab;
 
 struct symtab {
-	struct elf_image *img; /* that it is read from; borrowed */
+	struct elf_image *img; /* borrowed */
 	uint64_t off; /* of the symbols in the file */
 	uint64_t nr;
 	uint64_t strings_off;
 	uint64_t strings_bytes;
-	bool partial; /* .dynsym and such: functions without a name may follow any of its symbols */
+	bool partial; /* as .dynsym is: functions without a name may follow any symbol */
 };
 
 /* Finds the table of this section type (SHT_SYMTAB, SHT_DYNSYM). 0, -ENODATA, -EBADMSG, -E2BIG. */
 int symtab_open(struct symtab *ret, struct elf_image *img, uint32_t type);
 
 /*
- * Names every entry of syms[0..nr), sorted by rva, that has no name yet and lies in a symbol with
- * a size. 0; -EBADMSG, -E2BIG or the error of a read after filling in what was found until then;
- * -ENOMEM.
+ * Names every entry of syms[0..nr), sorted by rva, that has no name yet and lies in a symbol with a
+ * size. 0; -EBADMSG, -E2BIG or the error of a read: the names found before stay; -ENOMEM.
  */
 int symtab_resolve(const struct symtab *tab, struct strtab *names, struct elf_symbol *syms,
 		   size_t nr);
 
 /*
- * The same by symbols without a size, for what no table names otherwise: all tables of one image
- * together, since a symbol of one may lie between that of another and the address.
+ * The same by symbols without a size, for addresses that no table names otherwise. Needs all tables of
+ * one image: a symbol of one table may lie between a symbol of another and the address.
  */
 int symtab_resolve_unsized(const struct symtab *tabs, size_t nr_tabs, struct strtab *names,
 			   struct elf_symbol *syms, size_t nr);
 
 /*
- * The name at off of the table's strings, without the `@VERSION` that linkers append.
- * Length (>= 0; 0 also where off is outside) or -errno.
+ * The name at off of the table's strings, without the `@VERSION` that linkers append. Length (>= 0; 0
+ * also if off is outside) or -errno.
  */
 int symtab_name(const struct symtab *tab, uint32_t off, char name[SYMTAB_MAX_NAME]);
 

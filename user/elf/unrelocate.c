@@ -37,7 +37,7 @@ void elf_unrelocate(void *image, size_t len, uint64_t base)
 	memcpy(&ehdr, image, sizeof(ehdr));
 	if (memcmp(ehdr.e_ident, ELFMAG, SELFMAG) || ehdr.e_phentsize != sizeof(phdr))
 		return;
-	/* Section headers are not loaded; where they would lie .bss was cleared. */
+	/* Section headers are not loaded; in their place the loader has cleared .bss. */
 	ehdr.e_shoff = 0;
 	ehdr.e_shnum = 0;
 	ehdr.e_shstrndx = 0;

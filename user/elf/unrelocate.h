@@ -6,9 +6,9 @@
 #include <stdint.h>
 
 /*
- * Makes a copy of a loaded image look like its file where that matters to us: ld.so adds
- * the load address to the pointers of the dynamic section (elf/get-dynamic-info.h in
- * glibc), and section headers are not there. base: where file offset 0 was mapped. Whatever is malformed is left alone.
+ * Makes a copy of a loaded image look like its file where we need it: ld.so adds the load address to
+ * the pointers of the dynamic section (elf/get-dynamic-info.h in glibc), and section headers are not
+ * loaded. base is the address of file offset 0. A malformed image stays as it is.
  */
 void elf_unrelocate(void *image, size_t len, uint64_t base);
 

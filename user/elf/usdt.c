@@ -31,7 +31,7 @@ static size_t padded(size_t bytes)
 	return (bytes + 3) & ~(size_t)3;
 }
 
-/* Takes bytes, and what pads them, if there is as much. NULL: there is not. */
+/* Takes bytes and their padding. NULL: there are not as many. */
 static const char *bytes_take(struct notes *notes, size_t bytes)
 {
 	const char *at = notes->at;
@@ -39,7 +39,7 @@ static const char *bytes_take(struct notes *notes, size_t bytes)
 
 	if (bytes > notes->left)
 		return NULL;
-	if (all > notes->left) /* the last one need not be padded */
+	if (all > notes->left) /* the last note may have no padding */
 		all = notes->left;
 	notes->at += all;
 	notes->left -= all;
@@ -58,7 +58,7 @@ static const char *text_take(struct notes *desc)
 	return at;
 }
 
-/* False: it is another one, or broken. */
+/* False: it is broken. */
 static bool desc_parse(struct notes *desc, struct note *ret)
 {
 	if (desc->left < sizeof(ret->va))
@@ -72,7 +72,7 @@ static bool desc_parse(struct notes *desc, struct note *ret)
 	return ret->arguments;
 }
 
-/* 1: *ret is a note of a probe; 0: of something else; -EBADMSG. */
+/* 1: *ret is a note of a probe; 0: it is another note; -EBADMSG. */
 static int note_take(struct notes *notes, struct note *ret)
 {
 	const char *header = bytes_take(notes, sizeof(Elf64_Nhdr)), *owner;
@@ -91,7 +91,7 @@ static int note_take(struct notes *notes, struct note *ret)
 	       !memcmp(owner, NOTE_OWNER, sizeof(NOTE_OWNER)) && desc_parse(&desc, ret);
 }
 
-/* Where bytes at an address lie in the file, in a segment with that flag; 0: nowhere. */
+/* The file offset of bytes at an address, in a segment with that flag; 0: there is none. */
 static uint64_t place(const struct elf_image *img, uint64_t va, uint64_t bytes, uint32_t flag)
 {
 	const struct elf_segment *seg = elf_image_segment_at(img, va, flag);
@@ -172,7 +172,7 @@ static const char *const registers[][4] = {
 	{ "r14", "r14d", "r14w", "r14b" }, { "r15", "r15d", "r15w", "r15b" },
 };
 
-/* Its number, by a name of any width or of 8 bytes alone; -1: it is none. */
+/* The number of the register, by a name of any width or (wide) of 8 bytes only; -1: none. */
 static int register_find(const char *name, size_t len, bool wide)
 {
 	size_t i, k;
@@ -184,7 +184,7 @@ static int register_find(const char *name, size_t len, bool wide)
 	return -1;
 }
 
-/* Takes a whole number, 0 if there is none. False: max is less. */
+/* Takes an integer, 0 if there is none. False: it is more than max. */
 static bool number_take(const char **at, uint64_t max, int64_t *ret)
 {
 	bool negative = **at == '-';
@@ -201,7 +201,7 @@ static bool number_take(const char **at, uint64_t max, int64_t *ret)
 	return true;
 }
 
-/* Of so many bytes, to 64 bits. */
+/* Extends a number of so many bytes to 64 bits. */
 static int64_t extend(int64_t value, unsigned int bytes, bool is_signed)
 {
 	unsigned int unused = 64 - bytes * 8;
@@ -247,7 +247,7 @@ static int operand_parse(const char *text, size_t len, struct usdt_argument *ret
 	return 0;
 }
 
-/* Where the argument of that number begins, and how long it is; NULL: there is none. */
+/* The text of the argument of that number, and its length; NULL: there is none. */
 static const char *argument_find(const char *arguments, unsigned int nr, size_t *ret_len)
 {
 	const char *at = arguments;

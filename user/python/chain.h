@@ -3,9 +3,8 @@
 #define BPFPROF_PYTHON_CHAIN_H
 
 /*
- * The frames of a Python thread, walked natively: bpf/unwind_python.h driven as
- * bpf/python/frames.bpf.h drives it, over any memory, and as deep as py-spy goes. Bounded whatever the
- * memory says.
+ * Walks the frames of a Python thread in user space by bpf/unwind_python.h, as bpf/python/frames.bpf.h
+ * does, over any memory and as deep as py-spy. Bounded for any content of the memory.
  */
 
 #include <stdint.h>
@@ -18,7 +17,7 @@
 
 struct python_chain_frame {
 	uint64_t code; /* address of its code object */
-	uint64_t frame_va; /* of the frame itself */
+	uint64_t frame_va; /* address of the frame itself */
 	uint32_t lasti; /* index of the instruction, or BPFPROF_LASTI_NONE */
 };
 
@@ -27,19 +26,18 @@ struct python_chain {
 	uint32_t nr_steps;
 	uint32_t nr_frames, nr_entries;
 	struct python_chain_frame frames[PYTHON_CHAIN_MAX_FRAMES]; /* leaf first */
-	/* C calls of the eval loop, leaf first: va shows which (struct bpfprof_python_entry), nr
-	 * counts frames up to the last one it runs. */
+	/*
+	 * C calls of the eval loop, leaf first: va identifies the call (struct bpfprof_python_entry),
+	 * nr counts frames up to the last one that it runs.
+	 */
 	struct bpfprof_python_entry entries[PYTHON_CHAIN_MAX_ENTRIES];
 };
 
-/* start: what the thread state has at tstate_frame (struct python_tstate). */
+/* start is the word of the thread state at tstate_frame (struct python_tstate). */
 void python_chain_walk(struct python_chain *ret, const struct bpfprof_python_layout *layout,
 		       struct unwind_reader *reader, uint64_t start);
 
-/*
- * Appends those of one more thread state: a thread that is in several interpreters has one in
- * each.
- */
+/* Appends the frames of one more thread state: a thread has one in each of its interpreters. */
 void python_chain_add(struct python_chain *chain, const struct bpfprof_python_layout *layout,
 		      struct unwind_reader *reader, uint64_t start);
 

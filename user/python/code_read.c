@@ -16,7 +16,7 @@
 #define MAX_CACHED 65536
 #define MAX_CACHED_BYTES (64U << 20)
 
-/* A string whose end shows if it was cut. */
+/* A string that ends with a mark if it was cut. */
 static int text_read(struct python_heap *heap, uint64_t va, size_t max_chars, char **ret)
 {
 	static const char cut_mark[] = "\xe2\x80\xa6"; /* U+2026 */
@@ -41,7 +41,7 @@ static int text_read(struct python_heap *heap, uint64_t va, size_t max_chars, ch
 	return 0;
 }
 
-/* A code object without it has a name still. */
+/* A code object without a line table has a name still. */
 static int table_read(struct python_code *code, struct python_heap *heap, uint64_t va)
 {
 	uint64_t len;

@@ -2,9 +2,7 @@
 #ifndef BPFPROF_PYTHON_CODE_READ_H
 #define BPFPROF_PYTHON_CODE_READ_H
 
-/*
- * What a code object is called, read from memory: for those that no sampler has seen.
- */
+/* Reads names and line tables of code objects from memory, if no sampler has seen them. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -20,23 +18,20 @@ struct python_code {
 	uint32_t flags; /* co_flags */
 	uint32_t lines; /* enum bpfprof_python_lines */
 	uint32_t table_len;
-	uint8_t *table; /* NULL: cannot be read, lines are not known */
+	uint8_t *table; /* NULL: it cannot be read, and lines are not known */
 };
 
-/*
- * Reads the code object at va: 0, -EFAULT, -EBADMSG (its names are no strings), -ENOMEM. Free with
- * python_code_fini().
- */
+/* Reads the code object at va: 0, -EFAULT, -EBADMSG (its names are not strings), -ENOMEM. */
 int python_code_read(struct python_code *ret, struct python_heap *heap, uint64_t va);
 void python_code_fini(struct python_code *code);
 
-/* Current line of a frame (struct python_chain_frame); 0 = none or not known. */
+/* Current line of a frame (struct python_chain_frame); 0: none or not known. */
 uint32_t python_code_line(const struct python_code *code, uint32_t lasti);
 
-/* Each code object of a process read once; for the time of one look at it: memory is reused. */
+/* Reads each code object of a process once. For one snapshot only: the process reuses its memory. */
 int python_code_cache_new(struct python_code_cache **ret, struct python_heap *heap);
 void python_code_cache_free(struct python_code_cache *cache);
-/* Borrowed until the cache is freed; NULL if it cannot be read (*ret_err says why; may be NULL). */
+/* Borrowed until the cache is freed; NULL: it cannot be read (*ret_err is the error; may be NULL). */
 const struct python_code *python_code_cache_get(struct python_code_cache *cache, uint64_t va,
 						int *ret_err);
 

@@ -19,9 +19,9 @@
 
 #define MAX_LINES_BYTES (1U << 20)
 #define LONG_TABLE_BYTES 4096
-#define LONG_TABLE_SHARE 20 /* of the time may go into looking up lines in longer ones */
+#define LONG_TABLE_SHARE 20 /* one part in so many of the time may go into longer tables */
 #define LONG_TABLE_SAVED_NS (NS_PER_SECOND / 5)
-#define END_NS (5 * NS_PER_SECOND) /* and so much in the end, all together */
+#define END_NS (5 * NS_PER_SECOND) /* for all longer tables together at the end */
 
 int codes_new(struct codes **ret, size_t max_bytes)
 {
@@ -87,7 +87,7 @@ static struct share *share_get(struct codes *codes, uint32_t python)
 	return share;
 }
 
-/* Room for what a process sent; it is the process's until codes_forget(). */
+/* Takes room for data of a process; it counts for the process until codes_forget(). */
 static bool process_take(struct codes *codes, uint32_t python, size_t bytes)
 {
 	struct share *share = share_get(codes, python);
@@ -128,7 +128,7 @@ static struct object *object_get(struct codes *codes, uint64_t id, uint32_t pyth
 	return object;
 }
 
-/* Text that a process has no room for is "?". */
+/* Without room for the process the text is "?". */
 static uint32_t text_add(struct codes *codes, const struct bpfprof_python_code *piece)
 {
 	size_t len = python_text(codes->text, sizeof(codes->text), piece->data, piece->len,
@@ -139,7 +139,7 @@ static uint32_t text_add(struct codes *codes, const struct bpfprof_python_code *
 	if (!process_take(codes, piece->python, len + 1))
 		return strtab_add(codes->strings, "?");
 	id = strtab_add_len(codes->strings, codes->text, len);
-	if (id < nr) { /* it was there: it costs nothing */
+	if (id < nr) { /* a known text costs nothing */
 		share_get(codes, piece->python)->bytes -= len + 1;
 		codes->bytes -= len + 1;
 	}
@@ -155,7 +155,7 @@ static void lines_add(struct codes *codes, struct object *object,
 		codes->counts.nr_malformed++;
 		return;
 	}
-	/* One that comes twice, from two CPUs, does no harm. */
+	/* A piece may come twice, from two CPUs. */
 	if ((object->has_total && piece->total != object->total) || piece->off > object->have ||
 	    piece->len > piece->total - piece->off)
 		return;
@@ -354,7 +354,7 @@ static uint64_t frame_id(uint64_t frame)
 	return (frame & BPFPROF_FRAME_MASK) >> BPFPROF_LASTI_BITS;
 }
 
-/* A line that a frame has no room for is none. */
+/* 0 for a line that does not fit into a frame. */
 static uint32_t line_kept(uint32_t line)
 {
 	return line > BPFPROF_LASTI_MASK ? 0 : line;
@@ -380,7 +380,7 @@ uint64_t codes_frame(struct codes *codes, uint64_t frame, uint32_t python)
 	return frame;
 }
 
-/* Index + 1 of the code that the line is in, 0: there is none of that name. */
+/* Index + 1 of the code of that name that has the line; 0: there is none. */
 static uint32_t code_around(const struct codes *codes, uint32_t name, uint32_t file, uint32_t line)
 {
 	uint32_t i, best = 0;
@@ -425,7 +425,7 @@ void codes_forget(struct codes *codes, bool (*is_alive)(void *arg, uint32_t pyth
 		if (is_alive(arg, object->python))
 			continue;
 		share = share_get(codes, object->python);
-		if (!object->code && object->table) { /* the rest will not come any more */
+		if (!object->code && object->table) { /* no more pieces will come */
 			codes->bytes -= object->have;
 			share->bytes -= object->have;
 			free(object->table);

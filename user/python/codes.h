@@ -3,12 +3,11 @@
 #define BPFPROF_PYTHON_CODES_H
 
 /*
- * Code objects, put together from the pieces that BPF sends. Each has the id that BPF gave
- * it (one per process and life of the object); what is the same in name, file and lines is
- * kept once, under a number of our own, so that the many workers of a job cost what one
- * does. Bounded: past max_bytes new ones are not kept, nor past a quarter of that for one
- * process; nr_full. Long line tables take time, of which there is a share: what is over it stays
- * as it is in codes_frame(), and is looked up in the end.
+ * Code objects, put together from the pieces that BPF sends. BPF gives each an id (one per process and
+ * life of the object). Code with the same name, file and lines is kept once, under a number of our own,
+ * so the many workers of a job cost as much as one. Bounded: past max_bytes, and past a quarter of it for
+ * one process, new code is not kept (nr_full). Long line tables take time, and only a share of the time
+ * may go into them: the frames beyond it stay unchanged in codes_frame() and get their lines at the end.
  */
 
 #include <stdbool.h>
@@ -20,8 +19,7 @@
 struct codes;
 
 struct code_info {
-	const char *
-		name; /* qualified where the version knows it; borrowed until codes_free() or codes_sweep() */
+	const char *name; /* qualified from 3.11 on; borrowed until codes_free() or codes_sweep() */
 	const char *file; /* co_filename */
 	uint32_t first_line;
 	uint32_t line; /* 0 = not known */
@@ -29,51 +27,51 @@ struct code_info {
 
 struct codes_counts {
 	uint64_t nr_objects; /* ids that BPF gave */
-	uint64_t nr_kept; /* distinct code there is now */
-	uint64_t nr_full; /* pieces that there was no room for */
+	uint64_t nr_kept; /* distinct code at the moment */
+	uint64_t nr_full; /* pieces without room */
 	uint64_t nr_malformed;
 };
 
 int codes_new(struct codes **ret, size_t max_bytes); /* 0 or -ENOMEM */
 void codes_free(struct codes *codes);
 
-/* A piece, as it came; lines: enum bpfprof_python_lines of its layout. size: bytes of the record. */
+/* A piece from BPF; lines: enum bpfprof_python_lines of its layout; size: bytes of the record. */
 void codes_piece(struct codes *codes, const struct bpfprof_python_code *piece, size_t size,
 		 uint32_t lines);
 
 /*
- * A PYTHON frame as BPF made it, of the process with the id python, becomes (our number, line) if all pieces are here: the same
- * place in the source is then the same frame. Else it stays as it is.
+ * Turns a PYTHON frame of BPF, of the process with the id python, into (our number, line) if all pieces
+ * have come, so that the same place in the source is the same frame. Else the frame stays unchanged.
  */
 uint64_t codes_frame(struct codes *codes, uint64_t frame, uint32_t python);
 
 /*
- * The same kind of frame for code that no sampler has seen, by what it is called. Of code known by
- * that name that which begins nearest above the line. As if it had no name when there is no room.
+ * The same kind of frame for code that no sampler has seen, by its name: the known code of that name that
+ * begins nearest above the line, else new code. Without room the frame has no name.
  */
 uint64_t codes_frame_of(struct codes *codes, const char *name, const char *file, uint32_t line);
 
 /*
- * Forgets the ids of processes that is_alive(arg, python id) no longer says to be there: no frame
- * with them will come any more. What their code was stays, and ids with pieces missing.
+ * Forgets the ids of processes for which is_alive(arg, python id) is false: no frame with them comes any
+ * more. Their code stays, and so do ids with missing pieces.
  */
 void codes_forget(struct codes *codes, bool (*is_alive)(void *arg, uint32_t python), void *arg);
 
 /*
- * Lets go of everything but what processes that are alive run, and what frames[] name: all
- * frames that are still to be described. Numbers may be given to other code afterwards.
+ * Evicts all code except that of living processes and of frames[], which has all frames still to be
+ * described. Other code may get the numbers afterwards.
  */
 void codes_sweep(struct codes *codes, const uint64_t *frames, size_t nr,
 		 bool (*is_alive)(void *arg, uint32_t python), void *arg);
 
 /*
- * After a sweep, of a process that lives on: has it much code, or had it no room for some? Under
- * another id of the process BPF sends anew what still runs, and the next sweep lets go of the
- * rest. Else functions that a long life made and dropped would add up.
+ * After a sweep: has a living process much code, or was there no room for some of it? The caller gives
+ * such a process another id: BPF then sends the code that still runs again, and the next sweep evicts the
+ * rest. Else functions that a process made and dropped over a long time would add up.
  */
 bool codes_is_crowded(const struct codes *codes, uint32_t python);
 
-/* What a frame of either form means. 0, or -ENOENT if not even its name has come. */
+/* Name, file and line of a frame of either form. 0, or -ENOENT if not even its name has come. */
 int codes_describe(struct codes *codes, uint64_t frame, struct code_info *ret);
 
 const struct codes_counts *codes_counts(const struct codes *codes);

@@ -2,7 +2,7 @@
 #ifndef BPFPROF_PYTHON_CODES_STATE_H
 #define BPFPROF_PYTHON_CODES_STATE_H
 
-/* What codes.c and codes_sweep.c share, and nobody else. */
+/* Shared by codes.c and codes_sweep.c only. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@ struct strtab;
 
 #define MAX_TEXT 16384 /* of a name, as UTF-8 */
 #define LINE_SLOTS 8192
-#define PROCESS_SHARE 4 /* one process may take this part of the bytes */
+#define PROCESS_SHARE 4 /* one process may take a quarter of the bytes */
 
 /* Distinct code: its number is its index. */
 struct code {
@@ -26,9 +26,9 @@ struct code {
 	uint32_t lines; /* enum bpfprof_python_lines */
 	uint8_t *table;
 	uint32_t len;
-	uint32_t next; /* of the same slot, or free too: index + 1 */
-	bool in_use; /* false: free, to be given to other code */
-	bool marked; /* while it is looked for what is still needed */
+	uint32_t next; /* the next one of the same slot, or the next free one: index + 1 */
+	bool in_use; /* false: free for other code */
+	bool marked; /* the sweep has found a use of it */
 };
 
 /* A code object by BPF's id. */
@@ -36,16 +36,16 @@ struct object {
 	struct hash_node node;
 	uint64_t id;
 	uint32_t python; /* id of its process */
-	uint32_t code; /* index + 1, 0 = not all there yet */
+	uint32_t code; /* index + 1; 0: pieces are missing */
 	uint32_t name, file;
 	uint32_t first_line, lines;
 	uint32_t total, have; /* bytes of the line table */
 	bool has_name, has_file, has_total;
 	bool raw; /* frames with its id were given out */
-	uint8_t *table; /* while it is put together */
+	uint8_t *table; /* of lines, while it is incomplete */
 };
 
-/* What the code objects of one process take. */
+/* The memory of the code objects of one process. */
 struct share {
 	struct hash_node node;
 	uint32_t python;
@@ -60,8 +60,8 @@ struct line_slot {
 
 struct codes {
 	size_t bytes, max_bytes;
-	bool was_full; /* since the last sweep, for a process that has no share yet */
-	bool is_crowded; /* at the last sweep: all processes are */
+	bool was_full; /* since the last sweep, for a process without a share */
+	bool is_crowded; /* all processes were crowded at the last sweep */
 	uint64_t seed;
 	struct strtab *strings;
 	struct hash_table objects, shares;
@@ -76,9 +76,9 @@ struct codes {
 	struct codes_counts counts;
 };
 
-/* All pieces of object are here: finds or makes the code that it is. It has none afterwards if there is no room. */
+/* All pieces of object have come: finds or makes its code. Without room object has none. */
 void object_complete(struct codes *codes, struct object *object);
-/* Hashes of all codes, after ids of strings have changed. */
+/* Computes the hashes of all code again, after ids of strings have changed. */
 void codes_rehash(struct codes *codes);
 bool object_is_whole(const struct object *object);
 

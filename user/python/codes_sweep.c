@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Lets go of code that nobody runs any more, so that codes may live for ever. */
+/* Evicts code that no process runs any more, so that struct codes can live for ever. */
 #include "python/codes_state.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ static uint64_t frame_id(uint64_t frame)
 	return (frame & BPFPROF_FRAME_MASK) >> BPFPROF_LASTI_BITS;
 }
 
-/* Frames that are still to be described. */
+/* Marks the code of frames that are still to be described. */
 static void frames_mark(struct codes *codes, const uint64_t *frames, size_t nr)
 {
 	struct object *object;
@@ -58,7 +58,7 @@ static void slots_fill(struct codes *codes)
 		code->next = codes->slots[at];
 		codes->slots[at] = i + 1;
 	}
-	/* Lines are remembered by number of the code, which may become another's. */
+	/* Lines are cached by the number of the code, which other code may get. */
 	memset(codes->line_slots, 0, sizeof(codes->line_slots));
 }
 
@@ -67,7 +67,7 @@ static uint32_t string_move(const struct codes *codes, struct strtab *strings, u
 	return strtab_add(strings, strtab_get(codes->strings, id));
 }
 
-/* Strings that are still named move into a new table; if that cannot be had, they all stay. */
+/* Moves used strings into a new table; without memory for it all strings stay. */
 static void strings_move(struct codes *codes)
 {
 	struct object *object;
@@ -92,7 +92,7 @@ static void strings_move(struct codes *codes)
 	codes->strings = strings;
 }
 
-/* What is there, counted anew; processes that have nothing have no share any more. */
+/* Counts the bytes again, and drops shares of processes without code. */
 static void bytes_count(struct codes *codes)
 {
 	struct share *share;
@@ -144,7 +144,7 @@ void codes_sweep(struct codes *codes, const uint64_t *frames, size_t nr,
 	codes_rehash(codes);
 	slots_fill(codes);
 	bytes_count(codes);
-	/* There may be room now for what had none. */
+	/* There may be room now for objects that had none. */
 	hash_table_each(&codes->objects, object)
 		if (!object->code && object->table && object_is_whole(object))
 			object_complete(codes, object);

@@ -7,20 +7,20 @@
 #include "base/bytes.h"
 #include "bpfprof.h"
 
-/* Of one version and build: where _Py_DebugOffsets says what, and what it does not say. */
+/* One version and build: the place of each offset in _Py_DebugOffsets, and the missing offsets. */
 struct python_debug_layout {
 	uint16_t version;
 	uint16_t free_threaded;
 	uint16_t bytes; /* sizeof(_Py_DebugOffsets) */
-	uint16_t runtime_bytes; /* where it says how large _PyRuntime is */
+	uint16_t runtime_bytes; /* place of the size of _PyRuntime */
 	uint16_t interpreter_bytes;
 	uint16_t thread_bytes;
 	uint16_t runtime_interpreters;
 	uint16_t interpreter_next;
 	uint16_t interpreter_threads;
 	uint16_t gil;
-	uint16_t gil_state; /* of the interpreter's own one, */
-	uint16_t gil_holder; /* and of what is in it */
+	uint16_t gil_state; /* of the interpreter's own GIL */
+	uint16_t gil_holder; /* of the holder in that GIL */
 	uint16_t tstate_next;
 	uint16_t tstate_thread;
 	uint16_t tstate_frame;
@@ -41,7 +41,7 @@ struct python_debug_layout {
 	uint16_t ascii_data;
 	uint16_t bytes_size;
 	uint16_t bytes_data;
-	/* Not said: distances from what is said, and constants. */
+	/* Missing in the struct: distances from other offsets, and constants. */
 	int16_t flags_from_argcount;
 	int16_t version_from_firstlineno;
 	int16_t hash_from_length;
@@ -70,7 +70,7 @@ static uint64_t read_u64(struct reading *r, uint16_t at)
 	return r->bad ? 0 : bytes_u64(r->data + at);
 }
 
-/* An offset into something of `bytes` bytes, `distance` away from the one said. */
+/* The offset at `at` plus distance, into an object of `bytes` bytes. */
 static uint32_t read_offset(struct reading *r, uint16_t at, int distance, uint64_t bytes)
 {
 	uint64_t value = read_u64(r, at);
@@ -84,7 +84,7 @@ static uint32_t read_offset(struct reading *r, uint16_t at, int distance, uint64
 
 static uint16_t read_small(struct reading *r, uint16_t at, int distance)
 {
-	/* Room for the distance below the largest 16-bit number. */
+	/* A distance can be added below the largest 16-bit number. */
 	return (uint16_t)read_offset(r, at, distance, 1U << 15);
 }
 
@@ -112,7 +112,7 @@ uint32_t python_debug_offsets_version(const uint8_t head[PYTHON_DEBUG_OFFSETS_HE
 									      : 0;
 }
 
-/* Who holds it is worth knowing, and nothing depends on it: what makes no sense is not known. */
+/* Nothing else depends on the holder of the GIL: after an invalid offset it is just not known. */
 static void parse_gil(struct reading *r, const struct python_debug_layout *at,
 		      struct bpfprof_python_layout *layout, uint64_t interpreter_bytes)
 {
@@ -132,7 +132,7 @@ static void parse_states(struct reading *r, const struct python_debug_layout *at
 	uint64_t interpreter_bytes = read_u64(r, at->interpreter_bytes);
 	uint64_t thread_bytes = read_u64(r, at->thread_bytes);
 
-	/* Two ways to know one size: both must be right. */
+	/* The size is known in two ways: both must agree. */
 	if (runtime_bytes && read_u64(r, at->runtime_bytes) != runtime_bytes)
 		r->bad = true;
 	layout->runtime_interpreters =

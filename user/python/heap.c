@@ -12,7 +12,7 @@
 #define MIN_VA 4096ULL
 #define MAX_VA (1ULL << 56)
 #define MAX_STRING_CHARS (1U << 20)
-#define MAX_HEADER 512 /* all that is read of a type, an object, or a dict is below it */
+#define MAX_HEADER 512 /* fields that are read of a type, an object or a dict end below it */
 #define DIGIT_BITS 30
 #define LARGEST_KEYS (1ULL << 32)
 
@@ -64,7 +64,7 @@ struct string {
 	bool ascii;
 };
 
-/* From the first ascii_data bytes of a str object. */
+/* Parses the first ascii_data bytes of a str object. */
 static void string_parse(const struct bpfprof_python_layout *l, uint64_t va, const uint8_t *header,
 			 struct string *ret, bool *ret_compact)
 {
@@ -77,7 +77,7 @@ static void string_parse(const struct bpfprof_python_layout *l, uint64_t va, con
 	*ret_compact = state & 8;
 }
 
-/* Are these parts of a str object within what its shortest form has? */
+/* Do these fields lie in the shortest form of a str object? */
 static bool string_layout_fits(const struct bpfprof_python_layout *l)
 {
 	return l->ascii_data <= 128 && l->unicode_state + 4 <= l->ascii_data &&
@@ -99,7 +99,7 @@ static int string_find(struct python_heap *heap, uint64_t va, struct string *ret
 	string_parse(l, va, header, ret, &compact);
 	if ((ret->kind != 1 && ret->kind != 2 && ret->kind != 4) || ret->chars >> 40)
 		return python_heap_bad(heap);
-	/* Those of classes derived from str have their characters elsewhere. */
+	/* Objects of classes derived from str have their characters elsewhere. */
 	return compact ? 0 : python_heap_u64(heap, va + l->compact_data, &ret->data);
 }
 
@@ -119,7 +119,7 @@ int python_heap_string(struct python_heap *heap, uint64_t va, size_t max_chars, 
 		max_chars = MAX_STRING_CHARS;
 	nr = string.chars < max_chars ? string.chars : max_chars;
 	bytes = nr * string.kind;
-	cap = nr * 4 + 8; /* python_text() wants to be able to add its mark */
+	cap = nr * 4 + 8; /* python_text() needs room for its mark */
 	data = malloc(bytes + 1);
 	text = malloc(cap);
 	err = data && text ? 0 : -ENOMEM;
@@ -149,7 +149,7 @@ bool python_heap_string_is(struct python_heap *heap, uint64_t va, const char *te
 
 	if (len > 64 || !string_layout_fits(l) || va < MIN_VA || va >= MAX_VA)
 		return false;
-	/* A shorter one at the end of memory cannot be read that far, and is another one. */
+	/* A shorter string at the end of mapped memory cannot be read that far, and is not equal. */
 	if (heap->reader->read(heap->reader, va, object, l->ascii_data + (uint32_t)len))
 		return false;
 	string_parse(l, va, object, &string, &compact);
@@ -157,7 +157,7 @@ bool python_heap_string_is(struct python_heap *heap, uint64_t va, const char *te
 	       !memcmp(object + l->ascii_data, text, len);
 }
 
-/* Replaces what is no UTF-8; a character that was cut at the end goes. */
+/* Replaces invalid UTF-8; drops a cut character at the end. */
 static void utf8_check(char *text, size_t len)
 {
 	size_t at = 0, n;
@@ -176,7 +176,7 @@ static void utf8_check(char *text, size_t len)
 	text[at] = '\0';
 }
 
-/* A C string, in steps that do not run into memory that may not be there. */
+/* A C string, read in steps that do not reach beyond a mapped page. */
 static int c_string(struct python_heap *heap, uint64_t va, char text[PYTHON_MAX_TYPE_NAME + 1])
 {
 	uint32_t len = 0, step;
@@ -291,7 +291,7 @@ int python_heap_int(struct python_heap *heap, uint64_t va, int64_t *ret)
 	return 0;
 }
 
-/* Where the entries of a table of keys are. */
+/* Finds the entries of a table of keys. */
 static int keys_parse(struct python_dict_iter *iter, uint64_t keys)
 {
 	const struct python_heap_layout *l = &iter->heap->objects;
@@ -353,7 +353,7 @@ int python_dict_init(struct python_dict_iter *iter, struct python_heap *heap, ui
 	return err;
 }
 
-/* Values without a dict: what their names are is said by the type. */
+/* Values without a dict: the type has their names. */
 static int values_init(struct python_dict_iter *iter, const struct python_type *type,
 		       uint64_t values)
 {
@@ -427,7 +427,7 @@ int python_instance_init(struct python_dict_iter *iter, struct python_heap *heap
 	return dict ? python_dict_init(iter, heap, dict) : -ENODATA;
 }
 
-/* As many entries as there is room for, from the next on. */
+/* Loads entries from the next one on, as many as there is room for. */
 static int entries_load(struct python_dict_iter *iter)
 {
 	uint32_t nr = sizeof(iter->loaded) / 8 / iter->entry_words;

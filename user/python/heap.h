@@ -3,10 +3,9 @@
 #define BPFPROF_PYTHON_HEAP_H
 
 /*
- * The objects of a running CPython, read through a memory reader: types, strings, integers, dicts.
- * Everything there is the target's to write: each read is bounded, nothing follows a pointer
- * more often than its limit says, and what cannot be read or makes no sense is counted.
- * Not thread-safe.
+ * Reads the objects of a running CPython through a memory reader: types, strings, integers, dicts. The
+ * target controls all of it: each read and each list is bounded, and unreadable or invalid memory is
+ * counted. Not thread-safe.
  */
 
 #include <stdbool.h>
@@ -19,13 +18,13 @@
 
 struct python_heap_counts {
 	uint64_t nr_unreadable; /* memory that could not be read */
-	uint64_t nr_bad; /* what lies there is not what should */
+	uint64_t nr_bad; /* memory that does not hold what it should */
 	uint64_t nr_cyclic; /* lists that lead back into themselves */
-	uint64_t nr_cut; /* more than our limits */
+	uint64_t nr_cut; /* lists and objects over our limits */
 };
 
 #define PYTHON_MAX_TYPE_NAME 128
-#define PYTHON_TYPE_SLOTS 64 /* types that were looked at last */
+#define PYTHON_TYPE_SLOTS 64 /* cached types */
 
 /* Bits of tp_flags, the same in all versions: the type is this builtin one or derived from it. */
 #define PYTHON_FLAG_INT (1ULL << 24)
@@ -47,29 +46,29 @@ struct python_heap {
 	struct unwind_reader *reader; /* borrowed, as is layout */
 	const struct bpfprof_python_layout *layout;
 	uint64_t runtime; /* address of _PyRuntime */
-	bool has_objects; /* objects is filled in: dicts, values and thread names can be read */
+	bool has_objects; /* `objects` is filled in: dicts, values and thread names can be read */
 	struct python_heap_layout objects;
 	struct python_heap_counts counts;
 	struct python_type types[PYTHON_TYPE_SLOTS];
 };
 
 /*
- * Fills in *heap; nothing to free. 3.13+ reads what the target says of its own layout:
- * -EFAULT if that cannot be read, -EBADMSG if it contradicts itself, -ENOTSUP version not known;
- * frames and code objects can be read nevertheless, and has_objects is false.
+ * Fills in *heap; there is nothing to free. From 3.13 on it reads the layout from the target: -EFAULT if
+ * it cannot be read, -EBADMSG if it contradicts itself, -ENOTSUP the version is not known. After an error
+ * frames and code objects can still be read, and has_objects is false.
  */
 int python_heap_init(struct python_heap *heap, struct unwind_reader *reader,
 		     const struct bpfprof_python_layout *layout, uint64_t runtime);
 
-/* len bytes at va: 0 or -EFAULT (counted). */
+/* Reads len bytes at va: 0 or -EFAULT (counted). */
 int python_heap_read(struct python_heap *heap, uint64_t va, void *dst, uint32_t len);
 int python_heap_u64(struct python_heap *heap, uint64_t va, uint64_t *ret);
 /* Counts memory that does not hold what it should. -EBADMSG. */
 int python_heap_bad(struct python_heap *heap);
 
 /*
- * A str object in UTF-8, at most max_chars of its characters (*ret_cut: there are more; may be
- * NULL). Malloced, *ret_len without its NUL (may be NULL). 0, -EFAULT, -EBADMSG, -ENOMEM.
+ * At most max_chars characters of a str object in UTF-8; the caller frees them. *ret_len is the length
+ * without the NUL, *ret_cut: there are more characters; both may be NULL. 0, -EFAULT, -EBADMSG, -ENOMEM.
  */
 int python_heap_string(struct python_heap *heap, uint64_t va, size_t max_chars, char **ret,
 		       size_t *ret_len, bool *ret_cut);
@@ -78,33 +77,33 @@ bool python_heap_string_is(struct python_heap *heap, uint64_t va, const char *te
 
 /* Type of the object at va, borrowed until the next call: 0, -EFAULT, -EBADMSG. */
 int python_heap_type(struct python_heap *heap, uint64_t va, const struct python_type **ret);
-/* Sign of an int object, and of how many digits of 30 bits it consists: 0, -EFAULT, -EBADMSG. */
+/* The sign of an int object and its number of digits of 30 bits: 0, -EFAULT, -EBADMSG. */
 int python_heap_int_parts(struct python_heap *heap, uint64_t va, bool *ret_negative,
 			  uint64_t *ret_digits);
-/* An int object: 0, -ERANGE it does not fit, -EFAULT, -EBADMSG. */
+/* The value of an int object: 0, -ERANGE it does not fit, -EFAULT, -EBADMSG. */
 int python_heap_int(struct python_heap *heap, uint64_t va, int64_t *ret);
 
-#define PYTHON_MAX_DICT (1U << 18) /* keys of one dict that are looked at */
+#define PYTHON_MAX_DICT (1U << 18) /* keys of one dict that are read */
 
-/* Goes through a dict in the order in which its keys were put in. */
+/* Iterates over a dict in the order of insertion. */
 struct python_dict_iter {
 	struct python_heap *heap;
 	uint64_t entries; /* address of the first */
-	uint64_t values; /* of a split dict: that of its first value; else 0 */
-	uint32_t nr, at; /* entries */
+	uint64_t values; /* of a split dict: address of its first value; else 0 */
+	uint32_t nr, at; /* number of entries, number of the next one */
 	uint32_t entry_words; /* 3: hash, key, value; 2: key, value */
-	uint32_t first, nr_loaded; /* entries in loaded */
+	uint32_t first, nr_loaded; /* entries in `loaded` */
 	uint64_t loaded[96];
 };
 
-/* Of a dict (or a subclass): 0, -EFAULT, -EBADMSG, -ENOTSUP. */
+/* Begins with a dict (or an object of a subclass): 0, -EFAULT, -EBADMSG, -ENOTSUP. */
 int python_dict_init(struct python_dict_iter *iter, struct python_heap *heap, uint64_t va);
-/* Of the attributes of an instance of a plain class: 0, -ENODATA it has none, or as above. */
+/* Begins with the attributes of an instance of a plain class: 0, -ENODATA it has none, or as above. */
 int python_instance_init(struct python_dict_iter *iter, struct python_heap *heap, uint64_t va,
 			 const struct python_type *type);
-/* The next key and value; false: none left. */
+/* The next key and value; false at the end. */
 bool python_dict_next(struct python_dict_iter *iter, uint64_t *ret_key, uint64_t *ret_value);
-/* Value of a key that is an ASCII str, 0 if there is none; looks at no more than limit keys. */
+/* Value of a key that is an ASCII str; 0: it is not among the next `limit` keys. */
 uint64_t python_dict_find(struct python_dict_iter *iter, const char *key, uint32_t limit);
 
 #endif

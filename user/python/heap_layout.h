@@ -3,24 +3,23 @@
 #define BPFPROF_PYTHON_HEAP_LAYOUT_H
 
 /*
- * How CPython lays out the objects that only user space looks at: offsets in bytes, 0 = not there in
- * this version. A generated table (layouts.h) has a row for each version and build; what 3.13 and later
- * say of themselves (_Py_DebugOffsets) takes precedence over it.
+ * The layout of CPython's objects that only user space reads: offsets in bytes; 0: this version does not
+ * have the field. A generated table (layouts.h) has each version and build; the offsets that 3.13 and
+ * later have in memory (_Py_DebugOffsets) take precedence over it.
  */
 
 #include <stddef.h>
 #include <stdint.h>
 
-enum python_instance { /* where the attributes of an instance of a plain class are */
-		       PYTHON_INSTANCE_INVALID = 0,
-		       PYTHON_INSTANCE_DICT = 1, /* up to 3.10: a dict at tp_dictoffset */
-		       PYTHON_INSTANCE_VALUES =
-			       2, /* 3.11: a dict, or a pointer to values just before it */
-		       PYTHON_INSTANCE_TAGGED = 3, /* 3.12: one pointer for both */
-		       PYTHON_INSTANCE_INLINE = 4, /* 3.13+: a dict, or values in the instance */
+/* The place of the attributes of an instance of a plain class. */
+enum python_instance {
+	PYTHON_INSTANCE_DICT = 1, /* a dict at tp_dictoffset (up to 3.10) */
+	PYTHON_INSTANCE_VALUES, /* a dict, or a pointer to values just before it (3.11) */
+	PYTHON_INSTANCE_TAGGED, /* one pointer for both (3.12) */
+	PYTHON_INSTANCE_INLINE, /* a dict, or values in the instance (3.13+) */
 };
 
-/* Nothing but __u32: the table of places has the same fields. */
+/* All fields are uint32_t: the table of places has the same fields. */
 struct python_heap_layout {
 	uint32_t version; /* 0x30b = 3.11 */
 	uint32_t free_threaded;
@@ -28,12 +27,12 @@ struct python_heap_layout {
 	uint32_t interpreter_modules;
 	uint32_t tstate_native; /* 3.11+ */
 	/* Frames */
-	uint32_t frame_locals; /* the first of its variables */
+	uint32_t frame_locals; /* the first variable */
 	/* PyCodeObject */
 	uint32_t code_argcount;
 	uint32_t code_kwonly;
-	uint32_t code_nr; /* how many: locals (up to 3.10); all variables (3.11+) */
-	uint32_t code_names; /* of locals (up to 3.10); of all variables */
+	uint32_t code_nr; /* number of locals (up to 3.10), of all variables (3.11+) */
+	uint32_t code_names; /* names of locals (up to 3.10), of all variables (3.11+) */
 	uint32_t code_kinds; /* 3.11+ */
 	uint32_t code_cellvars; /* up to 3.10 */
 	uint32_t code_freevars;
@@ -48,7 +47,7 @@ struct python_heap_layout {
 	uint32_t flag_managed; /* bits of tp_flags */
 	uint32_t flag_inline;
 	/* Values */
-	uint32_t int_tag; /* 3.12+: size and sign; before, object_size has them */
+	uint32_t int_tag; /* size and sign (3.12+; object_size has them before) */
 	uint32_t int_digits; /* of 30 bits each */
 	uint32_t float_value;
 	uint32_t list_size;
@@ -68,21 +67,21 @@ struct python_heap_layout {
 	uint32_t values_first;
 	/* Instances */
 	uint32_t instance; /* enum python_instance */
-	uint32_t instance_dict; /* bytes before an instance, where the pointer is (3.11+) */
+	uint32_t instance_dict; /* distance of the pointer before an instance (3.11+) */
 };
 
-#define PYTHON_HEAP_OFFSETS_MAX 1024 /* bytes of _Py_DebugOffsets that are asked for */
+#define PYTHON_HEAP_OFFSETS_MAX 1024 /* bytes of _Py_DebugOffsets that are read */
 
 /*
- * The layout of a version. offsets[0..len): the beginning of _PyRuntime of a 3.13+ (NULL: for older ones).
- * 0, -ENOTSUP version or build not known, -EBADMSG it contradicts the table or itself.
+ * The layout of a version. offsets[0..len) is the beginning of _PyRuntime from 3.13 on, else NULL. 0,
+ * -ENOTSUP version or build is not known, -EBADMSG the offsets contradict the table or themselves.
  */
 int python_heap_layout_find(struct python_heap_layout *ret, uint16_t version,
 			    uint16_t free_threaded, const uint8_t *offsets, size_t len);
-/* Does _PyRuntime of this version begin with what it says of its layout? */
+/* Does _PyRuntime of this version begin with its offsets? */
 int python_heap_layout_told(uint16_t version);
 
-/* Checks that offsets are within what is read of each object: 0 or -EBADMSG. */
+/* Checks that all offsets lie in the bytes that are read of each object: 0 or -EBADMSG. */
 int python_heap_layout_check(const struct python_heap_layout *layout);
 
 #endif

@@ -20,15 +20,15 @@
 #define MAX_STATE_BYTES (1U << 20) /* _PyRuntime and PyInterpreterState: below 500 KiB until now */
 #define MAX_ADAPTIVE 1024
 #define MAX_STRING_HEADER 128
-#define MAX_PROGRAM_SYMBOL_BYTES (16U << 20) /* of a program that exports no _PyRuntime */
+#define MAX_PROGRAM_SYMBOL_BYTES (16U << 20) /* if a program does not export _PyRuntime */
 #define SECTION ".PyRuntime" /* holds _PyRuntime and nothing else, from 3.10 on */
 #define SECTION_TOLERANCE 4096 /* patch releases add some identifiers */
 #define RELEASE_CANDIDATE 0xc /* PY_RELEASE_LEVEL_GAMMA: layouts are fixed from then on */
 
-/* Symbols that say whether it is CPython, and which. The first two are asked of every file. */
+/* Symbols that identify CPython and its version. The first two are looked up in every file. */
 enum {
 	RUNTIME,
-	CURRENT, /* up to 3.6, where there is no _PyRuntime */
+	CURRENT, /* up to 3.6, which has no _PyRuntime */
 	NR_FIRST,
 	VERSION = NR_FIRST, /* 3.11+ */
 	EVAL,
@@ -69,7 +69,7 @@ static bool is_program(const struct elf_image *img)
 	return elf_image_segment(img, PT_INTERP) || !elf_image_segment(img, PT_DYNAMIC);
 }
 
-/* A program that has CPython built in and exports nothing of it. */
+/* For a program that contains CPython and does not export it. */
 static int symbols_from_symtab(struct elf_image *img, struct symbol_found found[NR_NAMES])
 {
 	struct symbol_pattern patterns[NR_NAMES];
@@ -79,7 +79,7 @@ static int symbols_from_symtab(struct elf_image *img, struct symbol_found found[
 
 	for (i = 0; i < NR_NAMES; i++)
 		patterns[i] = (struct symbol_pattern){ names[i], SYMBOL_EXACT };
-	/* Most programs are not Python: one name first, which needs only the strings. */
+	/* Most programs are not Python: the first name needs only the strings. */
 	err = symbol_find_all(img, SHT_SYMTAB, MAX_PROGRAM_SYMBOL_BYTES, patterns, 1, all, 1, &nr);
 	if (err || !nr)
 		return -ENODATA;
@@ -94,7 +94,7 @@ static int symbols_from_symtab(struct elf_image *img, struct symbol_found found[
 	return 0;
 }
 
-/* One that is stripped besides: what is left is the section. */
+/* For such a program without symbols: only the section is left. */
 static void symbols_from_section(const struct elf_section *section,
 				 struct symbol_found found[NR_NAMES])
 {
@@ -107,7 +107,7 @@ static void symbols_from_section(const struct elf_section *section,
 						.type = STT_OBJECT };
 }
 
-/* A file that is no Python costs two look-ups in its hash table here, and its section headers. */
+/* Any other file costs two searches in its hash table here, and its section headers. */
 static int symbols_read(struct elf_image *img, struct symbol_found found[NR_NAMES], bool *bare)
 {
 	int err = symbol_find_dynamic(img, names, NR_FIRST, found);
@@ -128,7 +128,7 @@ static int symbols_read(struct elf_image *img, struct symbol_found found[NR_NAME
 	return 0;
 }
 
-/* As PY_VERSION_HEX, as far as known; 0 = not at all. */
+/* The version as PY_VERSION_HEX, as far as known; 0: not at all. */
 static int version_find(struct elf_image *img, const struct symbol_found *found, uint32_t *ret)
 {
 	uint64_t version;
@@ -163,9 +163,9 @@ static int version_find(struct elf_image *img, const struct symbol_found *found,
 }
 
 /*
- * Where there is nothing but the section: 3.13+ say their version there, before that its size is
- * sizeof(_PyRuntimeState) with all the static objects in it, far from that of any other version or
- * kind of build. In 3.10 and before the eval loop is known by its symbol only.
+ * The version if there is only the section: 3.13+ has it in the section. Before that the size of the
+ * section is sizeof(_PyRuntimeState) with all its static objects, far from that of any other version or
+ * kind of build. Up to 3.10 only a symbol can identify the eval loop.
  */
 static int version_of_section(struct elf_image *img, const struct symbol_found *runtime,
 			      uint32_t *ret)
@@ -189,13 +189,13 @@ static int version_of_section(struct elf_image *img, const struct symbol_found *
 	return 0;
 }
 
-/* Alphas and betas are laid out in their own ways. */
+/* Each alpha and beta release has a layout of its own. */
 static bool is_settled(uint32_t version)
 {
 	return !(version & 0xffff) || (version >> 4 & 0xf) >= RELEASE_CANDIDATE;
 }
 
-/* _PyRuntime has to be data that is there as a whole. */
+/* _PyRuntime must lie completely in writable data. */
 static int runtime_check(const struct elf_image *img, const struct symbol_found *runtime)
 {
 	const struct elf_segment *seg;
@@ -237,7 +237,7 @@ static int layout_from_table(const struct elf_image *img, const struct symbol_fo
 	if (i == NR_LAYOUTS || has(found, TRACE_REFS))
 		return -ENOTSUP;
 	*ret = python_layouts[i];
-	/* Behind a mutex, whose size the table knows for x86-64. */
+	/* These lie behind a mutex, and the table has its size on x86-64. */
 	if (elf_image_machine(img) != EM_X86_64)
 		ret->runtime_current = ret->gil = 0;
 	return 0;
@@ -254,7 +254,7 @@ static uint16_t largest(const uint16_t *ends, size_t nr)
 	return (max + 7) & ~7;
 }
 
-/* How much of each object has to be read. */
+/* Sets the number of bytes to be read of each object. */
 static void layout_finish(struct bpfprof_python_layout *l)
 {
 	const uint16_t tstate[] = { l->tstate_next + 8, l->tstate_thread + 8, l->tstate_frame + 8,
@@ -271,7 +271,7 @@ static void layout_finish(struct bpfprof_python_layout *l)
 	l->code_bytes = largest(code, sizeof(code) / sizeof(*code));
 }
 
-/* A field of `bytes` bytes, aligned to its size, inside of what is read. */
+/* Is a field of `bytes` bytes aligned, and does it lie in the bytes that are read? */
 static bool fits(uint32_t off, uint32_t bytes, uint32_t room)
 {
 	return bytes <= room && off <= room - bytes && !(off % bytes);
@@ -391,7 +391,7 @@ int python_image_probe(struct python_image *ret, struct elf_image *img)
 	err = symbols_read(img, found, &bare);
 	if (err)
 		return err;
-	/* Something else's symbol of this name. */
+	/* Another program has a symbol of this name. */
 	if (!bare && (has(found, RUNTIME) ? !has(found, EVAL) : !has(found, MEMORY_VIEW)))
 		return -ENODATA;
 	err = bare ? version_of_section(img, &found[RUNTIME], &python.version)
@@ -401,7 +401,7 @@ int python_image_probe(struct python_image *ret, struct elf_image *img)
 	python.runtime_rva = has(found, RUNTIME) ? found[RUNTIME].value : 0;
 	err = layout_find(img, found, python.version, &python.layout);
 	if (err == -ENOTSUP)
-		*ret = python; /* the version is what the caller can tell */
+		*ret = python; /* the caller can report the version */
 	if (!err)
 		err = python_ranges_read(img, &found[EVAL],
 					 python.layout.chain != PYTHON_CHAIN_OBJECTS,

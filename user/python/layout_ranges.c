@@ -35,7 +35,7 @@ static bool range_has(const struct python_range *range, uint64_t rva)
 	return rva >= range->rva && rva - range->rva < range->bytes;
 }
 
-/* As much of it as is code in the file. */
+/* Adds the part of it that is code in the file. */
 static void range_add(struct ranges *ranges, const struct elf_image *img, uint64_t rva,
 		      uint64_t bytes)
 {
@@ -142,8 +142,8 @@ static void jump_follow(struct part_search *s, uint64_t from, uint64_t rva)
 }
 
 /*
- * Every `jmp rel32` (e9) and `jcc rel32` (0f 80..8f), wherever such bytes stand: what is none
- * leads into the middle of nothing, or to code with another frame.
+ * Follows every `jmp rel32` (e9) and `jcc rel32` (0f 80..8f), wherever such bytes are: other bytes that
+ * look so lead to no function, or to code with another frame.
  */
 static void jumps_follow(struct part_search *s, const uint8_t *code, size_t len, uint64_t rva)
 {
@@ -186,7 +186,7 @@ static int range_compare(const void *a, const void *b)
 	return sorted_order(x->rva, y->rva);
 }
 
-/* Sorted, and one where several follow one another, as tail-call handlers do. */
+/* Sorts the ranges and joins those that follow one another, as tail-call handlers do. */
 static size_t ranges_join(struct python_range *list, size_t nr)
 {
 	struct python_range *last;
@@ -207,7 +207,7 @@ static size_t ranges_join(struct python_range *list, size_t nr)
 	return out < PYTHON_MAX_EVAL_RANGES ? out : PYTHON_MAX_EVAL_RANGES;
 }
 
-/* A function that only calls the first of many, and no symbols say which: it may be any. */
+/* The function only calls a first handler, and there are no symbols: any function may be one. */
 static void add_handlers(struct ranges *ranges, const struct elf_image *img)
 {
 	const struct elf_segment *seg;

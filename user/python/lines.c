@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Three ways to write down a function from instruction to line, each a list of steps (so much
- * code further, so many lines further):
+ * The three forms of the table from instruction to line. Each is a list of steps, by a length of code
+ * and a number of lines:
  *
  * lnotab: pairs of bytes, code then signed lines. A step leads to the line of the code behind
  * it, so the last line has no end.
@@ -10,12 +10,11 @@
  * mean that this code has none, and that the next step goes on from the line before.
  *
  * Locations (3.11): entries that begin with a byte 1CCCCLLL: L + 1 instructions (caches
- * included) of form C. The form says what follows in bytes without the top bit: columns, and
- * the lines as a varint (six bits a byte, lowest first, 64 = more to come; the sign in the
- * lowest bit of the value).
+ * included) of form C. The bytes behind it have no top bit; the form defines them: columns, and the
+ * lines as a varint (six bits a byte, lowest first, 64 = another byte follows; the sign in the lowest
+ * bit of the value).
  *
- * Sums are unsigned and wrap: no table that a compiler writes comes near that, and the others
- * get an answer that is as good as any.
+ * Sums are unsigned and wrap: no table of a compiler comes near that, and for others any answer will do.
  */
 #include "python/lines.h"
 
@@ -73,7 +72,7 @@ static uint32_t line_of_ranges(const uint8_t *table, size_t len, uint64_t line, 
 	return 0;
 }
 
-/* The varint of lines that begins at *pos; what does not fit into 32 bits is left out. */
+/* The varint of lines at pos; bits beyond 32 are left out. */
 static uint64_t signed_varint(const uint8_t *table, size_t len, size_t pos)
 {
 	uint32_t value = 0, shift = 0;

@@ -3,10 +3,10 @@
 #define BPFPROF_PYTHON_LINES_H
 
 /*
- * The line that an instruction of a code object belongs to, as PyCode_Addr2Line() would say
- * it: co_lnotab up to 3.9 (Objects/lnotab_notes.txt), ranges of 3.10, the location table
- * of 3.11+ (Objects/locations.md; Objects/lnotab_notes.txt of 3.10). The table is the
- * target's: any bytes give some answer, in one pass over it.
+ * The line of an instruction of a code object, as by PyCode_Addr2Line(): from co_lnotab up to 3.9
+ * (Objects/lnotab_notes.txt), the ranges of 3.10, the location table of 3.11+ (Objects/locations.md;
+ * Objects/lnotab_notes.txt of 3.10). The target controls the table: any bytes give some answer, in one
+ * pass over it.
  */
 
 #include <stddef.h>

@@ -12,8 +12,8 @@
 
 #define MAX_VARIABLES 4096
 #define MAX_NAME_CHARS 256
-#define MAX_OBJECTS 16384 /* looked at for all variables of a frame */
-#define MAX_BYTES (8U << 20) /* of what is shown of one */
+#define MAX_OBJECTS 16384 /* read for all variables of a frame */
+#define MAX_BYTES (8U << 20) /* of the text of one variable */
 
 #define CO_VARARGS 4U
 #define CO_VARKEYWORDS 8U
@@ -28,7 +28,7 @@
 
 struct variable {
 	uint64_t name; /* a str object */
-	uint64_t value; /* 0 = it has none */
+	uint64_t value; /* 0: none */
 	uint32_t flags; /* PYTHON_LOCAL_* */
 };
 
@@ -36,7 +36,7 @@ struct frame {
 	struct python_heap *heap;
 	uint64_t va;
 	uint32_t argcount, kwonly, flags;
-	uint32_t nr; /* of variables that have a name */
+	uint32_t nr; /* of variables with a name */
 	struct variable variables[MAX_VARIABLES];
 };
 
@@ -45,7 +45,7 @@ static int code_u32(struct python_heap *heap, uint64_t va, uint32_t *ret)
 	return python_heap_read(heap, va, ret, sizeof(*ret));
 }
 
-/* Names of a tuple, and the words of memory that go with them, appended to the variables. */
+/* Appends variables: the names in a tuple, and the words of memory in the same order. */
 static int group_add(struct frame *f, uint64_t names, uint32_t nr, uint64_t slots)
 {
 	const struct python_heap_layout *l = &f->heap->objects;
@@ -76,7 +76,7 @@ static int group_add(struct frame *f, uint64_t names, uint32_t nr, uint64_t slot
 	return err;
 }
 
-/* How many variables the tuple at *ret_names names: of the code object at code. */
+/* Finds a tuple of names of the code object at code, and its length. */
 static int names_find(struct frame *f, uint64_t code, uint32_t off, uint64_t *ret_names,
 		      uint32_t *ret_nr)
 {
@@ -91,7 +91,7 @@ static int names_find(struct frame *f, uint64_t code, uint32_t off, uint64_t *re
 	return err;
 }
 
-/* What is in a cell; anything else stays. */
+/* The value in a cell; the object itself if it is not a cell. */
 static uint64_t cell_open(struct python_heap *heap, uint64_t va)
 {
 	const struct python_type *type;
@@ -112,7 +112,7 @@ static void arguments_mark(struct frame *f)
 			i < f->argcount ? PYTHON_LOCAL_ARGUMENT : PYTHON_LOCAL_NAMED;
 }
 
-/* Up to 3.10: locals, then cells, then what comes from outer functions. */
+/* Up to 3.10: locals, then cells, then variables of outer functions. */
 static int variables_by_group(struct frame *f, uint64_t code)
 {
 	const struct python_heap_layout *l = &f->heap->objects;
@@ -142,7 +142,7 @@ static int variables_by_group(struct frame *f, uint64_t code)
 		f->variables[i].flags = i < nr_cells ? PYTHON_LOCAL_CELL : PYTHON_LOCAL_FREE;
 		f->variables[i].value = cell_open(f->heap, f->variables[i].value);
 	}
-	/* An argument that inner functions use went into its cell. */
+	/* An argument that inner functions use is in its cell. */
 	for (i = nr_locals; i < nr_cells; i++) {
 		for (k = 0; k < nr_locals && f->variables[k].name != f->variables[i].name; k++)
 			;
@@ -162,7 +162,7 @@ static uint64_t reference(const struct frame *f, uint64_t word)
 	return mask && (word & TAG_INT) == TAG_INT ? 0 : word & ~mask;
 }
 
-/* 3.11+: one list, whose kinds are told beside it. */
+/* 3.11+: one list, with another list of kinds. */
 static int variables_by_kind(struct frame *f, uint64_t code)
 {
 	const struct python_heap_layout *l = &f->heap->objects;

@@ -2,18 +2,16 @@
 #ifndef BPFPROF_PYTHON_LOCALS_H
 #define BPFPROF_PYTHON_LOCALS_H
 
-/*
- * The variables of a frame and what they are now.
- */
+/* The variables of a frame and their values. */
 
 #include <stddef.h>
 #include <stdint.h>
 
 struct python_heap;
 
-#define PYTHON_LOCAL_ARGUMENT 1U /* positional: what py-spy lists under Arguments: */
-#define PYTHON_LOCAL_NAMED 2U /* keyword-only, *args or **kwargs: py-spy lists it under Locals: */
-#define PYTHON_LOCAL_CELL 4U /* shared with inner functions; va is what is in the cell */
+#define PYTHON_LOCAL_ARGUMENT 1U /* positional; py-spy lists it under Arguments: */
+#define PYTHON_LOCAL_NAMED 2U /* keyword-only, *args or **kwargs; py-spy lists it under Locals: */
+#define PYTHON_LOCAL_CELL 4U /* shared with inner functions; va is the value in the cell */
 #define PYTHON_LOCAL_FREE 8U /* of an outer function; py-spy does not show it */
 
 struct python_local {
@@ -25,13 +23,13 @@ struct python_local {
 
 struct python_locals {
 	size_t nr;
-	struct python_local *locals; /* in the order of the function's: arguments first */
+	struct python_local *locals; /* in the order of the function, arguments first */
 };
 
 /*
- * The variables of a frame that have a value now (struct python_chain_frame has code and
- * frame_va). Those of modules and class bodies live in dicts and are not shown. 0, -ENOTSUP
- * (heap->has_objects is false), -EFAULT, -EBADMSG, -ENOMEM.
+ * The variables of a frame that have a value (struct python_chain_frame has code and frame_va).
+ * Variables of modules and class bodies are in dicts and are not shown. 0, -ENOTSUP (heap->has_objects is
+ * false), -EFAULT, -EBADMSG, -ENOMEM.
  */
 int python_locals_read(struct python_locals *ret, struct python_heap *heap, uint64_t code,
 		       uint64_t frame_va, size_t max_chars);

@@ -7,15 +7,16 @@
 
 #define MARKER ((uint64_t)BPFPROF_FRAME_MARKER << BPFPROF_FRAME_SHIFT | PYTHON_FRAME_UNMERGED)
 
-/* Where things are among the native frames. */
+/* Numbers and places of calls of the eval loop among the native frames. */
 struct places {
-	size_t nr_marks, nr_evals; /* calls that are marked, and that are not, */
-	size_t nr_inner; /* of them inside of the first mark, those next to each other being one */
-	size_t nr_between; /* and between marks */
-	size_t nr_outer; /* and outside of the last one */
-	size_t behind; /* the frame that follows the last mark; 0: there is none */
-	size_t outer; /* the first call outside of that */
-	size_t switched; /* behind the first frames outside of that which switch stacks; 0: none */
+	size_t nr_marks; /* marked calls */
+	size_t nr_evals; /* calls without a mark */
+	size_t nr_inner; /* calls without a mark inside of the first mark; neighbours count as one */
+	size_t nr_between; /* calls without a mark between marks */
+	size_t nr_outer; /* calls without a mark outside of the last mark */
+	size_t behind; /* the frame behind the last mark; 0: there is no mark */
+	size_t outer; /* the first call outside of the last mark */
+	size_t switched; /* the frame behind the first switch of stacks outside of it; 0: none */
 };
 
 struct stack {
@@ -46,9 +47,8 @@ static enum python_native kind_of(const struct python_merge *m, size_t i)
 }
 
 /*
- * Where each instruction is a function (3.14+, --with-tail-call-interp) the call of the eval loop
- * has two frames: that of _PyEval_EvalFrameDefault(), which holds the mark, and what it called,
- * the instruction that runs now.
+ * If each instruction is a function (3.14+, --with-tail-call-interp), the call of the eval loop has two
+ * frames: that of _PyEval_EvalFrameDefault(), which has the mark, and the instruction that runs now.
  */
 static bool is_handler(const struct python_merge *m, size_t i)
 {
@@ -60,7 +60,7 @@ static bool is_handler(const struct python_merge *m, size_t i)
 	return kind == PYTHON_NATIVE_EVAL || kind == PYTHON_NATIVE_PERHAPS;
 }
 
-/* Calls of the eval loop from i on up to the next mark, or the end: *ret_mark. */
+/* The number of calls of the eval loop from i on up to the next mark or the end, *ret_mark. */
 static size_t gap_count(const struct python_merge *m, size_t i, size_t *ret_mark)
 {
 	size_t nr = 0;
@@ -72,9 +72,9 @@ static size_t gap_count(const struct python_merge *m, size_t i, size_t *ret_mark
 }
 
 /*
- * Up to 3.10 each call runs one frame. Where a compiler keeps it elsewhere for a while the call is not
- * proven; but between two that are there are as many calls as frames then, so each has its own: *own
- * become calls that are marked with one frame. The innermost call may be one without.
+ * Up to 3.10 each call runs one frame. If a compiler keeps the frame elsewhere for a while, the call is
+ * not proven; but if there are as many calls as frames between two proven calls, each call runs one of
+ * them. Such calls in own[] get a mark with one frame. The innermost call may have none.
  */
 static void gaps_fill(const struct python_merge *m, uint64_t *own)
 {
@@ -122,7 +122,7 @@ static struct places places_find(const struct python_merge *m)
 	return p;
 }
 
-/* Native frames [from, to) with the Python frames, of which *at were added already, in their places. */
+/* Adds native frames [from, to) with their Python frames; *at of these were added already. */
 static void add_merged(const struct python_merge *m, struct stack *stack, size_t from, size_t to,
 		       size_t *at)
 {
@@ -143,8 +143,8 @@ static void add_merged(const struct python_merge *m, struct stack *stack, size_t
 }
 
 /*
- * Up to 3.10, and nothing proves which call runs which frame: pairs them one by one, if there are as
- * many. The innermost call may be just beginning, if nothing was called by it.
+ * Up to 3.10, if nothing proves which call runs which frame: pairs as many calls as frames one by one.
+ * The innermost call may be just beginning, if it has called nothing.
  */
 static bool merge_by_number(const struct python_merge *m, const struct places *p,
 			    struct stack *stack)
@@ -163,7 +163,7 @@ static bool merge_by_number(const struct python_merge *m, const struct places *p
 	return true;
 }
 
-/* The chain is cut. What is left of it belongs to the next call outside of those that are marked. */
+/* The chain is cut. The rest of it belongs to the next call outside of the marked ones. */
 static void end_cut(const struct python_merge *m, const struct places *p, struct stack *stack,
 		    size_t at)
 {
@@ -179,8 +179,8 @@ static void end_cut(const struct python_merge *m, const struct places *p, struct
 }
 
 /*
- * Up to 3.9 a coroutine that waits while an exception is thrown through it has no caller: CPython goes back to
- * the frames of the outer calls only when the exception has got through.
+ * Up to 3.9 a waiting coroutine has no caller while an exception passes through it: CPython returns to
+ * the frames of the outer calls only when the exception has passed.
  */
 static void end_broken(const struct python_merge *m, const struct places *p, struct stack *stack,
 		       size_t at)
@@ -189,7 +189,7 @@ static void end_broken(const struct python_merge *m, const struct places *p, str
 	add(stack, m->python + at, m->nr_python - at);
 }
 
-/* Both are whole, and some Python frames are left. */
+/* Both stacks are complete, and some Python frames are left. */
 static void end_with_frames(const struct python_merge *m, const struct places *p,
 			    struct stack *stack, size_t at)
 {
@@ -205,7 +205,7 @@ static void end_with_frames(const struct python_merge *m, const struct places *p
 	}
 }
 
-/* All Python frames have their places: the rest is native. */
+/* All Python frames have their places: the rest of the stack is native. */
 static void end_native(const struct python_merge *m, const struct places *p, struct stack *stack,
 		       struct python_merged *ret)
 {
@@ -253,7 +253,7 @@ static struct python_merged merge(const struct python_merge *m, uint64_t *frames
 	} else if (m->complete) {
 		ret.unmerged = PYTHON_UNMERGED_FRAMES;
 		end_with_frames(m, &p, &stack, at);
-	} else { /* what is left is further out than all that has its place */
+	} else { /* the remaining frames are further out */
 		add_merged(m, &stack, p.behind, m->nr_native, &at);
 		if (!m->deep)
 			add(&stack, m->python + at, m->nr_python - at);
@@ -269,7 +269,7 @@ struct python_merged python_merge(const struct python_merge *m, uint64_t *frames
 
 	if (!m->by_number || !m->nr_native)
 		return merge(m, frames);
-	/* The stack is written from the leaf on, and needs no frame of it again: behind its room. */
+	/* The copy lies behind the room for the stack, which is written from the leaf on. */
 	own = frames + m->nr_python + m->nr_native + 1;
 	memcpy(own, m->native, m->nr_native * sizeof(*own));
 	gaps_fill(m, own);

@@ -3,37 +3,38 @@
 #define BPFPROF_PYTHON_MERGE_H
 
 /*
- * Native and Python frames of one sample become one stack: each C call of the eval loop gives
- * way to the Python frames that it runs. The walker has marked the calls for which that is proven (EVAL
- * frames, which say how many they run); what such a frame called and is eval loop too is
- * the function of an instruction, and goes with it. The innermost call may have no mark: it is just
- * beginning or ending. Every other call without one, and every Python frame that is left, is said.
+ * Merges the native and the Python frames of one sample into one stack: the Python frames replace the C
+ * call of the eval loop that runs them. The walker has marked the calls for which that is proven (EVAL
+ * frames, with the number of frames that they run). If a marked call has called code of the eval loop,
+ * that is the function of an instruction and is replaced, too. The innermost call may have no mark: it
+ * is just beginning or ending. Every other call without a mark, and every Python frame that is left, is
+ * reported.
  *
- * A chain that is cut ends the whole stack where its next frame would stand. A chain that is whole and
- * has given all its frames to calls inside of a switch of coroutines (greenlet) ends it there: what lies
- * further out on the C stack belongs to another coroutine, or is what one has left behind.
+ * A chain that is cut ends the whole stack in the place of its next frame. A complete chain whose frames
+ * all belong to calls inside of a switch of coroutines (greenlet) ends the stack there: the rest of the C
+ * stack belongs to another coroutine, or is left over from one.
  */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a native frame is. */
+/* The kind of a native frame. */
 enum python_native {
 	PYTHON_NATIVE_OTHER = 0,
 	PYTHON_NATIVE_EVAL, /* in the eval loop */
-	PYTHON_NATIVE_PERHAPS, /* the same of a file that does not tell where it has its eval loop */
+	PYTHON_NATIVE_PERHAPS, /* perhaps in the eval loop: the file does not show where it is */
 	PYTHON_NATIVE_SWITCH, /* in a library that switches C stacks */
 };
 
-/* Why Python and native frames do not pair up. */
+/* The reason why Python and native frames do not match. */
 enum python_unmerged {
 	PYTHON_MERGED = 0,
-	PYTHON_UNMERGED_MISSING, /* the eval loop runs, but of no Python frame */
-	PYTHON_UNMERGED_CALLS, /* calls of the eval loop for which no frame was found */
-	PYTHON_UNMERGED_FRAMES, /* frames that no call of the eval loop runs */
-	PYTHON_UNMERGED_UNPROVEN, /* they are as many, but none was found to belong to another */
-	PYTHON_UNMERGED_READ, /* of a stack that was merged elsewhere: it is not said */
+	PYTHON_UNMERGED_MISSING, /* the eval loop runs, but there is no Python frame */
+	PYTHON_UNMERGED_CALLS, /* calls of the eval loop without a frame */
+	PYTHON_UNMERGED_FRAMES, /* frames without a call of the eval loop */
+	PYTHON_UNMERGED_UNPROVEN, /* as many calls as frames, but no pair is proven */
+	PYTHON_UNMERGED_READ, /* read from a file, which does not have the reason */
 	PYTHON_NR_UNMERGED,
 };
 
@@ -42,20 +43,20 @@ struct python_merge {
 	size_t nr_python;
 	const uint64_t *native; /* leaf first */
 	size_t nr_native;
-	bool complete; /* the native stack is there up to its root */
-	bool deep; /* or it is not, for its length alone: then only what is innermost is shown */
-	bool python_complete; /* the Python frames are there up to the outermost */
-	bool by_number; /* up to 3.10 each call runs one frame */
+	bool complete; /* native has all frames up to the root */
+	bool deep; /* the native stack is only too long: just the innermost part is shown */
+	bool python_complete; /* python has all frames up to the outermost one */
+	bool by_number; /* each call runs one frame (up to 3.10) */
 	enum python_native (*kind)(void *arg, uint64_t frame);
 	void *arg;
 };
 
 struct python_merged {
 	size_t nr; /* frames of the stack */
-	enum python_unmerged unmerged; /* if so, a marker stands in the stack */
-	bool cut; /* as the chain is: the outermost part is missing */
-	bool broken; /* the same, for a chain that Python itself has broken there */
-	bool ended; /* the end is proven, wherever the native walk has ended */
+	enum python_unmerged unmerged; /* not PYTHON_MERGED: a marker stands in the stack */
+	bool cut; /* the chain is cut: the outermost part is missing */
+	bool broken; /* the outermost part is missing because Python has broken the chain */
+	bool ended; /* the end is proven, even if the native walk ended early */
 };
 
 #define PYTHON_FRAME_UNMERGED (1ULL << 16) /* of a MARKER frame */

@@ -14,9 +14,9 @@
 #include "python/heap.h"
 
 #define MAX_CHARS 65536
-#define MAX_OBJECTS 4096 /* looked at for one value: what contains itself is there more than once */
+#define MAX_OBJECTS 4096 /* read for one value, which may contain itself */
 #define MAX_DIGITS 512 /* of 30 bits */
-#define LEAST_CHARS 5 /* less room than this is filled by "..." */
+#define LEAST_CHARS 5 /* "..." fills less room than this */
 
 struct repr {
 	struct python_heap *heap;
@@ -26,7 +26,7 @@ struct repr {
 
 static int value_add(struct repr *r, uint64_t va, size_t max);
 
-/* Divides by 10^9, and returns what is left. */
+/* Divides by 10^9 and returns the rest. */
 static uint32_t digits_divide(uint32_t *digits, size_t nr)
 {
 	uint64_t rest = 0;
@@ -39,7 +39,7 @@ static uint32_t digits_divide(uint32_t *digits, size_t nr)
 	return (uint32_t)rest;
 }
 
-/* One of more than 63 bits. */
+/* An int of more than 63 bits. */
 static int large_int_add(struct repr *r, uint64_t va, size_t max)
 {
 	uint32_t digits[MAX_DIGITS], parts[MAX_DIGITS + 16];
@@ -90,7 +90,7 @@ static int int_add(struct repr *r, uint64_t va, const struct python_type *type, 
 	return 0;
 }
 
-/* As few digits as tell it from all others, and no exponent. */
+/* The fewest digits that identify the value, without an exponent. */
 static void float_add(struct buf *out, double value, bool is_single)
 {
 	char text[64], digits[32];
@@ -324,7 +324,7 @@ static const struct scalar *scalar_find(const char *name)
 	return NULL;
 }
 
-/* A numpy scalar: what it is comes right behind the header of the object. */
+/* A numpy scalar: its value lies right behind the header of the object. */
 static int scalar_add(struct repr *r, uint64_t va, const struct scalar *scalar)
 {
 	uint64_t value = 0;
@@ -355,7 +355,7 @@ static int scalar_add(struct repr *r, uint64_t va, const struct scalar *scalar)
 	return 0;
 }
 
-/* Those that are known by the name of their type alone. */
+/* Values that are known only by the name of their type. */
 static int named_add(struct repr *r, uint64_t va, const struct python_type *type)
 {
 	const struct scalar *scalar;

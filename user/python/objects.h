@@ -3,9 +3,8 @@
 #define BPFPROF_PYTHON_OBJECTS_H
 
 /*
- * Values as py-spy shows them: int, float, bool, None, str, bytes, list, tuple, dict (and classes
- * derived from them), numpy scalars; anything else is <type at 0xADDR>. Never calls anything of the
- * target.
+ * Text of values, as in py-spy: int, float, bool, None, str, bytes, list, tuple, dict (and classes
+ * derived from them), numpy scalars; anything else is <type at 0xADDR>. Calls no code of the target.
  */
 
 #include <stddef.h>
@@ -14,17 +13,17 @@
 struct buf;
 struct python_heap;
 
-#define PYTHON_REPR_CHARS 128 /* times the number of -l */
+#define PYTHON_REPR_CHARS 128 /* for each -l */
 
 /*
- * The value at va in about max_chars characters, malloced, UTF-8; control characters other than
- * newline stay (who prints them replaces them). "?" if it cannot be read. 0 or -ENOMEM.
+ * The value at va in about max_chars characters of UTF-8; the caller frees the text, and replaces control
+ * characters other than newline when it prints. "?" if the value cannot be read. 0 or -ENOMEM.
  */
 int python_repr(struct python_heap *heap, uint64_t va, size_t max_chars, char **ret);
 
 /*
- * Appends to buf instead, and takes the objects it looks at from *budget; at 0 the rest is "...". 0,
- * or -EFAULT and the like: then buf has no more than before.
+ * The same, appended to buf. Each object read reduces *budget; at 0 the rest is "...". 0, or -EFAULT and
+ * the like: then buf is unchanged.
  */
 int python_repr_add(struct python_heap *heap, uint64_t va, size_t max_chars, uint32_t *budget,
 		    struct buf *buf);

@@ -28,7 +28,7 @@ const char *python_other_of_file(const char *path)
 
 	for (i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
 		len = strlen(files[i].prefix);
-		/* What goes on with a letter is another word. */
+		/* A prefix before a letter is part of another word. */
 		if (!strncmp(base, files[i].prefix, len) && !isalpha((unsigned char)base[len]))
 			return files[i].name;
 	}
@@ -58,7 +58,7 @@ const char *python_other_of(struct images *images, const struct process *process
 		image = images_get(images, (uint32_t)process->mappings[i].image);
 		if (!image || !image->path)
 			continue;
-		/* Anybody's library may begin with these words. */
+		/* Other files of the process may begin with these words. */
 		if (image->id == process->program ||
 		    !strncmp(text_base_name(image->path), "lib", 3))
 			name = python_other_of_file(image->path);

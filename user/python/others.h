@@ -3,18 +3,18 @@
 #define BPFPROF_PYTHON_OTHERS_H
 
 /*
- * Pythons that are not CPython, told by the names of their files: their frames are not known, and
- * a person is told so.
+ * Recognizes Pythons other than CPython by the names of their files: their frames are not known, and the
+ * user gets a message.
  */
 
 struct images;
 struct process;
 
-/* Which one this file is of ("PyPy"), by its base name; NULL: none. */
+/* The Python that a file belongs to ("PyPy"), by its base name; NULL: none. */
 const char *python_other_of_file(const char *path);
-/* Which one a Java program with this command line is; NULL: none. */
+/* The Python that a Java program with this command line is; NULL: none. */
 const char *python_other_of_java(const char *cmdline);
-/* Which one the process runs, by the files that it has mapped; NULL: none. */
+/* The Python that the process runs, by its mapped files; NULL: none. */
 const char *python_other_of(struct images *images, const struct process *process,
 			    const char *cmdline);
 

@@ -16,8 +16,8 @@
 
 #define MAX_INTERPRETERS 4096
 #define MAX_TRIES 3
-#define MAX_EVAL_BYTES (1U << 19) /* more is all of a stripped file whose handlers have no names */
-#define MAX_VARIANTS 8 /* layouts of one version: files that lie must leave room for the others' */
+#define MAX_EVAL_BYTES (1U << 19) /* more: all of a stripped file whose handlers have no names */
+#define MAX_VARIANTS 8 /* layouts of one version, so that hostile files leave room for others */
 
 /* A file that is an interpreter. */
 struct interpreter {
@@ -33,7 +33,7 @@ struct pythons {
 	pythons_layout_fn layout;
 	pythons_unknown_fn unknown;
 	void *arg;
-	uint8_t *looked; /* by image id: times, MAX_TRIES = no more */
+	uint8_t *looked; /* number of tries by image id; MAX_TRIES: no more */
 	uint32_t cap_looked;
 	struct hash_table interpreters;
 	struct bpfprof_python_layout layouts[PYTHONS_MAX_LAYOUTS];
@@ -75,7 +75,7 @@ const struct pythons_counts *pythons_counts(const struct pythons *pythons)
 	return &pythons->counts;
 }
 
-/* Where the fields of a code object begin: what lies before them tells nothing. */
+/* Sets the start of the fields of a code object that identify it. */
 static void layout_starts(struct bpfprof_python_layout *l)
 {
 	const uint16_t code[] = { l->code_name,
@@ -91,7 +91,7 @@ static void layout_starts(struct bpfprof_python_layout *l)
 	for (i = 1; i < sizeof(code) / sizeof(*code); i++)
 		if (code[i] < l->code_start)
 			l->code_start = code[i];
-	if (!l->code_version) /* all that it says of itself is needed */
+	if (!l->code_version) /* without a version all fields are needed */
 		l->code_start = 16;
 	l->code_start &= 0xfff8;
 }
@@ -215,15 +215,15 @@ void pythons_forget(struct pythons *pythons, uint32_t image)
 	hash_table_remove(&pythons->interpreters, interpreter);
 }
 
-/* Where the runtime of an interpreter would be, by one of its mappings. */
+/* The possible place of the runtime of an interpreter, by its mappings. */
 struct place {
 	uint64_t runtime;
-	uint64_t bytes; /* of its code that are mapped so */
-	uint64_t va; /* the lowest of them */
+	uint64_t bytes; /* of mapped code */
+	uint64_t va; /* lowest address of the mapped code */
 	uint32_t layout, image;
 };
 
-/* The part of the code of an interpreter that is mapped by m: its place, false if it is none. */
+/* The place by the mapping m. False if m does not map code of an interpreter. */
 static bool place_of(const struct pythons *pythons, const struct process_mapping *m,
 		     struct place *ret)
 {
@@ -267,7 +267,7 @@ static int by_bytes(const void *a, const void *b)
 	return by_runtime(a, b);
 }
 
-/* Libraries are loaded downwards, and what was loaded last is called by what was there before. */
+/* Libraries are loaded downwards, and older code calls the library that was loaded last. */
 static int by_address(const void *a, const void *b)
 {
 	const struct place *x = a, *y = b;
@@ -275,7 +275,7 @@ static int by_address(const void *a, const void *b)
 	return sorted_order(x->va, y->va);
 }
 
-/* Mappings of the same place become one. How many there are. */
+/* Joins equal places. Their number. */
 static size_t places_join(struct place *places, size_t nr)
 {
 	size_t i, kept = 0;
@@ -303,7 +303,7 @@ static size_t places_find(const struct pythons *pythons, const struct process *p
 	return places_join(places, nr);
 }
 
-/* The executable's own interpreter was there before all that is loaded. */
+/* The executable's own interpreter comes last: it is older than all libraries. */
 static void executable_last(const struct process *process, struct place *places, size_t nr)
 {
 	struct place place;

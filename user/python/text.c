@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "base/utf8.h"
 
-#define MAX_PACKAGES 64 /* nested in each other; every one is a file to be looked for */
+#define MAX_PACKAGES 64 /* nested packages; each costs the search of a file */
 #define REPLACEMENT 0xfffdU
 
 static const char cut_mark[] = "\xe2\x80\xa6"; /* U+2026 */
@@ -85,7 +85,7 @@ static const char *skip_digits(const char *text)
 	return text + strspn(text, "0123456789");
 }
 
-/* What follows "lib/pythonX.Y/" ("t" for the build without a GIL) at the start of text, or NULL. */
+/* The part of text behind "lib/pythonX.Y/" ("t" for a free-threaded build), or NULL. */
 static const char *skip_stdlib(const char *text)
 {
 	const char *major, *minor, *end;
@@ -108,7 +108,7 @@ static const char *skip_stdlib(const char *text)
 	return *end == '/' ? end + 1 : NULL;
 }
 
-/* A folder of modules at the start of text: what follows it, or NULL. */
+/* The part of text behind a folder of modules, or NULL. */
 static const char *skip_library(const char *text)
 {
 	if (starts_with(text, "site-packages/") || starts_with(text, "dist-packages/"))

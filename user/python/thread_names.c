@@ -10,10 +10,10 @@
 #include "python/heap.h"
 #include "python/tstates.h"
 
-#define MAX_MODULES 65536 /* looked at for "threading" */
+#define MAX_MODULES 65536 /* searched for "threading" */
 #define MAX_GLOBALS 4096 /* of that module */
 #define MAX_ATTRIBUTES 256 /* of a Thread */
-#define MAX_KEYS (1U << 20) /* looked at altogether */
+#define MAX_KEYS (1U << 20) /* read in all */
 #define MAX_NAME_CHARS 1024
 
 struct names {
@@ -34,7 +34,7 @@ static int names_add(struct names *n, uint64_t thread_id, char *name)
 	return 0;
 }
 
-/* Is the object at va of a type with this bit? What is not is counted. */
+/* Is the object at va of a type with this bit? Counts other objects. */
 static bool is_of_kind(struct python_heap *heap, uint64_t va, uint64_t flag)
 {
 	const struct python_type *type;
@@ -47,7 +47,7 @@ static bool is_of_kind(struct python_heap *heap, uint64_t va, uint64_t flag)
 	return false;
 }
 
-/* As python_dict_find(), within what is left for all of them. */
+/* python_dict_find() within the limit for all searches. */
 static uint64_t key_find(struct names *n, struct python_dict_iter *iter, const char *key,
 			 uint32_t limit)
 {
@@ -62,7 +62,7 @@ static uint64_t key_find(struct names *n, struct python_dict_iter *iter, const c
 	return value;
 }
 
-/* The attribute _name of a Thread: 0 and its address; 0 without one. */
+/* The address of the attribute _name of a Thread; 0: it has none. */
 static uint64_t name_find(struct names *n, uint64_t thread)
 {
 	struct python_heap *heap = n->heap;

@@ -3,8 +3,8 @@
 #define BPFPROF_PYTHON_THREAD_NAMES_H
 
 /*
- * What the module `threading` of each interpreter calls its threads: threading._active, read
- * from memory. Anything there that is not as it should be gives no name, and is counted in heap.
+ * Reads the names of threads from the module `threading` of each interpreter: threading._active. Invalid
+ * memory gives no name and is counted in heap.
  */
 
 #include <stddef.h>
@@ -24,10 +24,7 @@ struct python_thread_names {
 	struct python_thread_name *names; /* sorted */
 };
 
-/*
- * 0 (also with no name at all: `threading` was not imported), -ENOTSUP (heap->has_objects is
- * false), -ENOMEM.
- */
+/* 0 (also without any name, if `threading` was not imported), -ENOTSUP (no heap->has_objects), -ENOMEM. */
 int python_thread_names_read(struct python_thread_names *ret, struct python_heap *heap,
 			     const struct python_tstates *tstates);
 void python_thread_names_fini(struct python_thread_names *names);

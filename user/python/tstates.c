@@ -25,7 +25,7 @@ static int state_read(struct python_heap *heap, uint64_t runtime_current,
 	if (heap->has_objects && heap->objects.tstate_native &&
 	    python_heap_u64(heap, tstate->va + heap->objects.tstate_native, &native))
 		native = 0;
-	/* In all versions the interpreter that it belongs to stands behind next. */
+	/* In all versions the pointer to the interpreter follows `next`. */
 	if (bytes_u64(buf + l->tstate_next + 8) != tstate->interpreter_va)
 		return -EBADMSG;
 	*ret_next = bytes_u64(buf + l->tstate_next);
@@ -42,7 +42,7 @@ static int state_read(struct python_heap *heap, uint64_t runtime_current,
 	return 0;
 }
 
-/* Up to 3.11 the runtime says which thread state is current: that holds the GIL. */
+/* Up to 3.11 the runtime has the current thread state, which holds the GIL. */
 static uint64_t current_read(struct python_heap *heap)
 {
 	uint64_t current = 0;
@@ -68,7 +68,7 @@ int python_tstate_refresh(struct python_tstate *tstate, struct python_heap *heap
 struct reading {
 	struct python_tstates *ret;
 	struct python_heap *heap;
-	/* Addresses that were met: a list that comes back to one of them ends. */
+	/* Addresses read so far: a list that comes back to one of them ends. */
 	struct map seen;
 	size_t cap;
 	uint64_t current;
@@ -82,7 +82,7 @@ static int state_add(struct reading *r, const struct python_tstate *tstate)
 	return 0;
 }
 
-/* May the list go on with va? 1, 0 (and complete is false), or what map_set() fails with. */
+/* May the list go on with va? 1, 0 (then complete is false), or the error of map_set(). */
 static int list_goes_on(struct reading *r, uint64_t va, size_t nr, size_t max)
 {
 	uint32_t before;
@@ -184,7 +184,7 @@ int python_tstates_read(struct python_tstates *ret, struct python_heap *heap)
 		return err;
 	if (!interpreter)
 		return -ENODATA;
-	/* Each interpreter, the states that are kept, and the one at which a list could not be read. */
+	/* Interpreters, states, and for each interpreter a state that could not be read. */
 	map_init(&r.seen, PYTHON_MAX_TSTATES + 2 * PYTHON_MAX_INTERPRETERS);
 	r.current = current_read(heap);
 	tstates.gil_known = !l->free_threaded && (l->runtime_current || l->status_mask);

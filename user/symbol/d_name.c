@@ -43,7 +43,7 @@ static void reorder_attributes(char *name, size_t len)
 	}
 }
 
-/* Cuts the last parentheses off that are no arguments of a template, and what is behind them. */
+/* Cuts off the last parentheses that are not arguments of a template, and the text behind them. */
 static void drop_parameters(char *text)
 {
 	char *at, *last = NULL;
@@ -60,13 +60,13 @@ static void drop_parameters(char *text)
 		else if (*at == ')')
 			depth--;
 		else if (*at == '.' && !depth)
-			last = NULL; /* those of the function that it is in */
+			last = NULL; /* the parameters of an outer function */
 	}
 	if (last && !depth && !quoted)
 		*last = 0;
 }
 
-/* Of `_DThn<number>_`, the code that adjusts `this` and jumps to the method named behind it. */
+/* Length of `_DThn<number>_`: code that adjusts `this` and jumps to the method named behind it. */
 static size_t thunk_prefix(const char *name)
 {
 	size_t at = strlen("_DTh"), digits, ignored;
@@ -79,7 +79,7 @@ static size_t thunk_prefix(const char *name)
 	return digits && name[at] == '_' && isdigit((unsigned char)name[at + 1]) ? at + 1 : 0;
 }
 
-/* References count backward, so that what is before them may be another length. */
+/* References count backward, so the prefix may have another length. */
 static char *thunk_demangle(const char *name, size_t prefix)
 {
 	char copy[MAX_INPUT], *text, *whole = NULL;
@@ -92,7 +92,7 @@ static char *thunk_demangle(const char *name, size_t prefix)
 	return whole;
 }
 
-/* Of names that would take it too long, it is not asked. */
+/* NULL also for names that would take too long. */
 static char *ask_libiberty(const char *name)
 {
 	size_t work;

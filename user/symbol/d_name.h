@@ -3,12 +3,12 @@
 #define BPFPROF_SYMBOL_D_NAME_H
 
 /*
- * Names of D (https://dlang.org/spec/abi.html, name mangling) by libiberty. Its D demangler takes as
- * much time and memory as a name asks for, and ends the program where there is none: names that would
- * cost too much (symbol/d_walk.h) stay as they are.
+ * Demangles names of D (https://dlang.org/spec/abi.html, name mangling) by libiberty. Its D demangler has
+ * no limits of time and memory, and ends the program without memory: names that would cost too much
+ * (symbol/d_walk.h) stay mangled.
  */
 
-/* Without the parameters of the function; NULL if it is none. The caller frees. */
+/* The name without parameters; NULL if it is not one of D. The caller frees it. */
 char *d_name_demangle(const char *name);
 
 #endif

@@ -7,29 +7,29 @@
 #include <string.h>
 
 /*
- * The grammar is that of https://dlang.org/spec/abi.html, name mangling, read as libiberty (2.40) reads it:
- * - Behind an identifier it takes a calling convention for the beginning of a function's
- *   parameters. Where none are, it goes back to the identifier's end.
- * - The length of a symbol that is an argument of a template stands directly before the digits that the symbol
- *   itself begins with: it tries each way to divide them.
- * - A back reference to a type is parsed anew, each time.
- * Whatever of that is done in vain counts as work; failed branches are followed as far as libiberty does.
+ * The grammar of https://dlang.org/spec/abi.html, name mangling, in the way of libiberty (2.40):
+ * - A calling convention behind an identifier begins the parameters of a function. If there are none,
+ *   the parser goes back to the end of the identifier.
+ * - The length of a symbol that is an argument of a template stands directly before the digits that the
+ *   symbol itself begins with: the parser tries each way to divide them.
+ * - Each back reference to a type is parsed anew.
+ * Steps in vain count as work; failed branches are followed as far as libiberty does.
  */
 
 #define MAX_DEPTH 512
-#define STEP_WORK 16 /* a call of its parser, in bytes of text written */
-#define SCAN_BYTES 16 /* that are looked at in the time in which one is written */
-#define KEYWORD_BYTES 24 /* no longer is what it writes for a letter */
+#define STEP_WORK 16 /* a call of the parser, in bytes of text written */
+#define SCAN_BYTES 16 /* bytes that are scanned in the time of writing one */
+#define KEYWORD_BYTES 24 /* the longest text that is written for a letter */
 
 struct walk {
 	const char *text;
 	size_t pos, len;
-	size_t last_ref; /* references that are followed stand before it */
-	size_t written; /* text, also such as was dropped again */
+	size_t last_ref; /* only references before this place are followed */
+	size_t written; /* bytes of text, including text that was dropped again */
 	size_t work;
 	unsigned int depth;
-	bool bad; /* nothing that begins here has that form */
-	bool dear; /* too much work: it stays bad */
+	bool bad; /* the name does not have the form that is tried here */
+	bool dear; /* there was too much work: bad stays true */
 };
 
 static void walk_type(struct walk *w);
@@ -97,7 +97,7 @@ static void write_text(struct walk *w, size_t bytes)
 	spend(w, bytes);
 }
 
-/* Text that was written since then is copied behind other text. */
+/* The text written since written_before is copied behind other text. */
 static void copy_text(struct walk *w, size_t written_before)
 {
 	spend(w, w->written - written_before);
@@ -123,7 +123,7 @@ static void leave(struct walk *w)
 	w->depth--;
 }
 
-/* A number that something follows. */
+/* A number that is not at the end of the name. */
 static size_t walk_number(struct walk *w)
 {
 	uint64_t value = 0;
@@ -149,7 +149,7 @@ static void walk_digits(struct walk *w)
 	write_text(w, w->pos - from);
 }
 
-/* Of `Q[A-Z]*[a-z]` at pos, how far back it points; 0: it is none. *ret_end: behind it. */
+/* The distance back of the reference `Q[A-Z]*[a-z]` at pos; 0: it is none. *ret_end is its end. */
 static size_t reference_at(const struct walk *w, size_t pos, size_t *ret_end)
 {
 	size_t back = 0, i;
@@ -184,7 +184,7 @@ static bool is_symbol(const struct walk *w)
 	return !w->bad && is_text(w, w->pos, "_D") && is_name(w, w->pos + 2);
 }
 
-/* What the compiler itself declares gets words before all that was written so far. */
+/* A name that the compiler declares gets words in front of all text written so far. */
 static void walk_plain_name(struct walk *w, size_t len)
 {
 	static const char *const special[] = { "__initZ", "__vtblZ", "__ClassZ", "__InterfaceZ",
@@ -475,7 +475,7 @@ static void walk_value(struct walk *w, char type)
 	leave(w);
 }
 
-/* What begins at from ends the symbol, if it has that length. */
+/* Is the argument at `from` a symbol of that length? */
 static bool is_argument(struct walk *w, size_t from, size_t len)
 {
 	w->pos = from;
@@ -609,7 +609,7 @@ static void walk_identifier(struct walk *w)
 	leave(w);
 }
 
-/* What the name before it takes, if that is a function that something is declared in. */
+/* The parameters of the name before, if it is a function with declarations inside. */
 static void walk_own_parameters(struct walk *w)
 {
 	size_t from = w->pos;

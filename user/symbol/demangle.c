@@ -15,10 +15,10 @@
 #include "symbol/rust_name.h"
 
 /*
- * libiberty limits its recursion, but neither its output nor its time, and names come from
- * targets. Back references double a name at each level: 2^40 characters from a symbol of 200. So:
- * - Its callback cannot say "enough": it leaves by longjmp() after MAX_TEXT bytes. The printers
- *   keep everything on the stack, so nothing is lost by that (but for Punycode).
+ * libiberty limits its recursion, but neither its output nor its time, and names come from targets. Back
+ * references double a name at each level: 2^40 characters from a symbol of 200. So:
+ * - Its callback cannot end the output, so output_add() leaves by longjmp() after MAX_TEXT bytes. The
+ *   printers keep everything on the stack, so nothing leaks (except for Punycode).
  * - Looking for the parameter pack of an expansion walks shared parts again for each reference
  *   to them, without output: such names are parsed first and their tree is measured.
  * - A template parameter with arguments in a conversion operator is parsed twice, at each level.
@@ -33,7 +33,7 @@
 
 struct output {
 	struct name_cut cut;
-	bool full; /* the text goes on, who knows for how long */
+	bool full; /* the text goes on for an unknown length */
 	bool may_jump;
 	jmp_buf jump;
 };
@@ -55,7 +55,7 @@ static void output_add(const char *str, size_t len, void *arg)
 		longjmp(out->jump, 1);
 }
 
-/* What cannot be printed becomes '?'. */
+/* A byte that cannot be printed becomes '?'. */
 static void make_printable(char *text, size_t len)
 {
 	size_t i, n;
@@ -118,7 +118,7 @@ static bool parses_fast(const char *name)
 	return true;
 }
 
-/* The part of a name that the compilers mangled; the rest are suffixes of gcc and LLVM, or `@plt`. 0 = none. */
+/* The length of the mangled part; suffixes of gcc and LLVM or `@plt` may follow. 0: there is none. */
 static size_t mangled_len(const char *name, size_t len)
 {
 	size_t n = 0;
@@ -186,7 +186,7 @@ static uint32_t count_paths(struct tree *tree, const struct demangle_component *
 	return tree->paths[i] = (uint32_t)paths;
 }
 
-/* Parsed to a tree that is printed if that is sure to end soon. */
+/* Parses the name to a tree, and prints it if that is sure to end soon. */
 static bool demangle_tree(const char *name, struct output *out)
 {
 	struct tree tree = { .nr = 2 * strlen(name) };
@@ -234,8 +234,8 @@ static bool demangle_cxx(const char *name, struct output *out)
 }
 
 /*
- * A binder `G<number>_` of Rust's v0 names declares that many lifetimes, which are written out one by
- * one, also where nothing is printed. Decoding Punycode allocates: no jump out of that, so such a
+ * A binder `G<number>_` of Rust's v0 names declares that many lifetimes, which libiberty writes one by
+ * one, even where it prints nothing. Decoding Punycode allocates, so there is no jump out of it: such a
  * name must be short by itself.
  */
 static bool demangle_rust(const char *name, struct output *out)
@@ -279,7 +279,7 @@ static bool demangle_mangled(const char *name, struct output *out)
 	return demangle_cxx(name, out);
 }
 
-/* What libiberty had not finished ends as the file has it. */
+/* A name that libiberty did not finish ends with its mangled form. */
 static void add_unfinished(struct output *out, const char *name, size_t len)
 {
 	size_t skip = len > NAME_CUT_END ? len - NAME_CUT_END : 0;
@@ -309,7 +309,7 @@ void demangle(const char *name, char dst[DEMANGLE_MAX_OUTPUT])
 	out.may_jump = false;
 	if (out.full)
 		add_unfinished(&out, mangled, part);
-	if (strncmp(name + part, ".llvm.", 6)) /* a hash: it says nothing and differs by build */
+	if (strncmp(name + part, ".llvm.", 6)) /* a hash that differs by build */
 		name_cut_add(&out.cut, name + part, len - part);
 	if (!out.cut.len)
 		name_cut_add(&out.cut, "?", 1);

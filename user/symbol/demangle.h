@@ -12,9 +12,9 @@
 #define DEMANGLE_MAX_OUTPUT NAME_CUT_MAX /* longer names are cut in their middle */
 
 /*
- * C++ (Itanium) and Rust (legacy and v0) names, demangled without parameters and
- * return type, `[clone .cold]`-like suffixes kept as gcc wrote them (".cold"),
- * Rust's hash dropped. dst always gets a printable name: the demangled one, or name itself.
+ * Demangles names of C++ (Itanium), Rust (legacy and v0) and D, without parameters and return type.
+ * Suffixes stay as gcc wrote them (".cold"); Rust's hash is dropped. dst always gets a printable name:
+ * the demangled one, or name itself.
  */
 void demangle(const char *name, char dst[DEMANGLE_MAX_OUTPUT]);
 

@@ -16,15 +16,14 @@
 #include "symbol/lines.h"
 
 /*
- * The file has no sizes and is not sorted (modules and BPF programs follow the
- * kernel), so a function ends where the next symbol of any type begins. Each symbol is kept at the
- * first query at or above it, if it is the greatest there; what is left over
- * is carried forward to the queries behind.
+ * The file has no sizes and is not sorted (modules and BPF programs follow the kernel), so a function
+ * ends where the next symbol of any type begins. Each symbol is kept at the first query at or above it,
+ * if it is the greatest one there; at the end a query without a symbol gets that of the query before.
  */
 
 #define MAX_NAME 512 /* KSYM_NAME_LEN */
 #define MAX_MODULE 64
-/* No function is larger; what lies farther off was left without a symbol. */
+/* No function is larger; an address farther off has no symbol. */
 #define MAX_KERNEL_BYTES (1U << 20)
 #define MAX_MODULE_BYTES (64U << 10)
 
@@ -37,7 +36,7 @@ struct ksym {
 	size_t module_len;
 };
 
-/* Better the lower: among symbols of one address. */
+/* Among symbols of one address the lowest rank wins. */
 enum rank { RANK_GLOBAL, RANK_WEAK, RANK_LOCAL, RANK_NAMELESS, RANK_NONE };
 
 struct slot {
@@ -89,7 +88,7 @@ static bool has_suffix(const struct ksym *sym, const char *suffix)
 	return sym->name_len >= len && !memcmp(sym->name + sym->name_len - len, suffix, len);
 }
 
-/* Borders of the linker script: they stand where a function does but are none. */
+/* Borders of the linker script have the address of a function but are none. */
 static bool is_border(const struct ksym *sym)
 {
 	static const char *const borders[] = { "_text",	     "_stext",	   "_etext",
@@ -155,7 +154,7 @@ static int offer_symbol(const struct ksym *sym, void *arg)
 /* A callback for each symbol; it stops the pass by a return value other than 0. */
 typedef int (*ksym_fn)(const struct ksym *sym, void *arg);
 
-/* 0, what fn returned, -EACCES if there were symbols but no addresses, or -errno. */
+/* 0, the return value of fn, -EACCES if there were symbols but no addresses, or -errno. */
 static int kallsyms_scan(const char *path, ksym_fn fn, void *arg)
 {
 	__cleanup(free_mem) struct lines *lines = calloc(1, sizeof(*lines));
@@ -177,7 +176,7 @@ static int kallsyms_scan(const char *path, ksym_fn fn, void *arg)
 		if (!line_parse(line, len, &sym))
 			continue;
 		any = true;
-		/* Absolute symbols: offsets of per-CPU variables, no places. */
+		/* Absolute symbols are offsets of per-CPU variables, not addresses. */
 		if (!sym.va || sym.type == 'a' || sym.type == 'A')
 			continue;
 		any_va = true;
@@ -195,7 +194,7 @@ static bool is_kernel(const char *module, size_t len)
 	return !len || (len == 3 && !memcmp(module, "bpf", 3));
 }
 
-/* Where a function that begins at start ends at the latest. */
+/* The farthest possible end of a function that begins at start. */
 static uint64_t farthest(uint64_t start, bool kernel)
 {
 	uint64_t bytes = kernel ? MAX_KERNEL_BYTES : MAX_MODULE_BYTES;
@@ -267,7 +266,7 @@ int kallsyms_resolve(const char *path, struct strtab *names, struct kallsyms_que
 struct find {
 	struct kallsyms_range *ranges;
 	size_t nr;
-	size_t nr_open; /* ranges without a start or without an end, but optional ones */
+	size_t nr_open; /* ranges without a start or without an end that are not optional */
 	unsigned int nr_since; /* symbols since the last one of a prefix */
 };
 
@@ -282,9 +281,9 @@ static bool range_has(const struct kallsyms_range *range, const struct ksym *sym
 }
 
 /*
- * A symbol ends where the next higher one starts. The kernel's own come in order of
- * their addresses, so the first higher one after it is the next; modules' symbols
- * come in no order, there the lowest higher one that follows has to do.
+ * A symbol ends where the next higher one starts. The kernel's own symbols are sorted by address, so the
+ * first higher one after it is the next. Modules' symbols are not sorted: there the lowest higher one
+ * that follows is taken.
  */
 static int find_ranges(const struct ksym *sym, void *arg)
 {
@@ -362,7 +361,7 @@ static int table_add(const struct ksym *sym, void *arg)
 				 .rank = rank,
 				 .name = (uint32_t)table->names_bytes,
 				 .kernel = is_kernel(sym->module, sym->module_len) };
-	/* What names nothing is a border only. */
+	/* A nameless symbol is only a border. */
 	if (rank >> 16 >= RANK_NAMELESS)
 		return 0;
 	memcpy(table->names + table->names_bytes, sym->name, sym->name_len);
@@ -371,7 +370,7 @@ static int table_add(const struct ksym *sym, void *arg)
 	return 0;
 }
 
-/* By address, then the better, then the earlier in the file. */
+/* By address, then by rank, then by place in the file. */
 static int entry_compare(const void *a, const void *b)
 {
 	const struct entry *x = a, *y = b;

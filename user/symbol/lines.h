@@ -3,8 +3,8 @@
 #define BPFPROF_SYMBOL_LINES_H
 
 /*
- * Lines of an untrusted text, read in blocks. A line over LINES_MAX bytes is
- * passed over. The caller owns the struct; nothing needs to be freed.
+ * Reads the lines of an untrusted text in blocks. A line over LINES_MAX bytes is skipped. The caller owns
+ * the struct; nothing needs to be freed.
  */
 
 #include <stdbool.h>
@@ -18,7 +18,7 @@ struct lines {
 	/* Bytes at off, 0 at the end, or -errno; called with ascending off, no gaps. */
 	ssize_t (*read)(void *arg, void *dst, size_t len, uint64_t off);
 	void *arg;
-	uint64_t off; /* of what is read next; set where to begin */
+	uint64_t off; /* of the next block; the caller sets the first one */
 	/* private */
 	size_t pos, len;
 	bool skip, end;
@@ -29,8 +29,8 @@ struct lines {
 int lines_next(struct lines *lines, const char **ret_line, size_t *ret_len, uint64_t *ret_off);
 
 /*
- * A hexadecimal number ("0x" allowed) at *pos and the blanks behind it: true,
- * and *pos moves on; false if there is none, it is over 64 bits or no blank or end follows.
+ * Reads a hexadecimal number ("0x" allowed) at *pos and the blanks behind it; *pos moves on. False if
+ * there is none, if it has more than 64 bits, or if neither a blank nor the end follows.
  */
 bool line_hex(const char *line, size_t len, size_t *pos, uint64_t *ret);
 

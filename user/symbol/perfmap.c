@@ -15,7 +15,7 @@
 #define FILE_BLOCK 4096
 #define MAX_OFFERS (64U << 20) /* lines x addresses covered */
 
-/* Where the line of a query stands: names are read once, at the end, not for each line that covers. */
+/* The place of a query's line: names are read once, at the end, not for each line that covers. */
 struct place {
 	uint64_t off;
 	uint32_t len; /* 0 = nowhere */
@@ -27,10 +27,10 @@ struct perfmap {
 	struct place *places;
 	size_t nr;
 	uint32_t nr_offers;
-	bool has_holes; /* parts of the file cannot be had */
+	bool has_holes; /* parts of the file cannot be read */
 };
 
-/* What cannot be had is read as zeros: no line has any, and one that it cuts is too long. */
+/* Unreadable parts become zeros: lines have none, and a line that they cut is too long. */
 static ssize_t source_read(void *arg, void *dst, size_t len, uint64_t off)
 {
 	struct perfmap *map = arg;
@@ -51,10 +51,11 @@ static ssize_t source_read(void *arg, void *dst, size_t len, uint64_t off)
 	return (ssize_t)len;
 }
 
-/* One line; name is where in it the name begins. */
+/* One line. */
 struct entry {
 	uint64_t start, bytes;
-	size_t name, len;
+	size_t name; /* place of the name in the line */
+	size_t len; /* of the line */
 };
 
 static bool entry_parse(struct entry *ret, const char *line, size_t len)
@@ -87,7 +88,7 @@ static void offer_line(struct perfmap *map, const char *line, size_t len, uint64
 	}
 }
 
-/* A last line without its end that was cut by the buffer of the one that writes it. */
+/* Is this the last line, cut at the end of a block that the writer has flushed? */
 static bool is_half_written(const struct perfmap *map, uint64_t end)
 {
 	return end == map->source->size && !(end % FILE_BLOCK);
@@ -121,7 +122,7 @@ static int scan(struct perfmap *map, uint64_t from, uint64_t to)
 	return err < 0 ? err : 0;
 }
 
-/* Code that was compiled first may run longest, and what was compiled last is most of what runs. */
+/* The code compiled first may run longest, and most of the running code was compiled last. */
 static int scan_all(struct perfmap *map)
 {
 	uint64_t size = map->source->size, half = PERFMAP_MAX_BYTES / 2;
@@ -135,7 +136,7 @@ static int scan_all(struct perfmap *map)
 	return err ? err : 1;
 }
 
-/* The name in the line that was found there; 0 if it is another one by now. */
+/* The name in the line at place; 0 if the line has changed meanwhile. */
 static int name_read(struct perfmap *map, struct strtab *names, const struct place *place,
 		     uint64_t start, uint32_t *ret)
 {

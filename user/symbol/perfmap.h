@@ -3,8 +3,8 @@
 #define BPFPROF_SYMBOL_PERFMAP_H
 
 /*
- * /tmp/perf-PID.map, where JIT compilers write `START SIZE NAME` lines (hex, hex, rest of line).
- * Untrusted: bounded, streamed, the last line that covers an address wins.
+ * Reads /tmp/perf-PID.map, into which JIT compilers write `START SIZE NAME` lines (hex, hex, rest of
+ * line). Untrusted: bounded and streamed. The last line that covers an address wins.
  */
 
 #include <stddef.h>
@@ -19,14 +19,14 @@ struct perfmap_query {
 	uint64_t start;
 };
 
-/* Of a larger file half as many from its head, and from its end. */
+/* Of a larger file half of these bytes are read at its beginning and half at its end. */
 #define PERFMAP_MAX_BYTES (128U << 20)
 
 /*
- * 0, 1 (parts of the file were left out: its middle, or where the source has -ENODATA, which it has for
- * a block of 4 KiB each), -E2BIG (too many lines that cover each other) or -errno of the
- * source: what was found stays. Malformed lines are passed over, and a name that the file no longer
- * has where it was found is none. Takes the source.
+ * 0, 1 (parts of the file were left out: its middle, or blocks of 4 KiB for which the source returns
+ * -ENODATA), -E2BIG (too many lines that cover each other) or -errno of the source: the names found
+ * before stay. Malformed lines are skipped. An address has no name if its line has changed meanwhile.
+ * Takes the source.
  */
 int perfmap_resolve(const struct elf_source *source, struct strtab *names,
 		    struct perfmap_query *queries, size_t nr);

@@ -7,7 +7,7 @@
 
 #define MAX_DEPTH 256
 
-/* What a reference to a position may mean there; a type that is a path is both. */
+/* Kinds of parts that a reference may lead to; a type that is a path is both. */
 enum { PATH = 1, TYPE = 2, CONST = 4 };
 
 struct walk {
@@ -16,7 +16,7 @@ struct walk {
 	unsigned int depth;
 	bool bad;
 	struct rust_name found;
-	uint8_t kinds[RUST_NAME_MAX]; /* of what begins at each position */
+	uint8_t kinds[RUST_NAME_MAX]; /* of the part that begins at each position */
 };
 
 static void walk_path(struct walk *w);
@@ -149,7 +149,7 @@ static void walk_const(struct walk *w)
 		walk_backref(w, CONST);
 	} else if (c != 'p') { /* a placeholder */
 		if (!c || !strchr("aslxnihtmyojbc", c))
-			w->bad = true; /* of a type that no demangler at hand prints */
+			w->bad = true; /* libiberty does not print this type */
 		eat(w, 'n');
 		while (isxdigit((unsigned char)peek(w)))
 			w->pos++;

@@ -82,7 +82,7 @@ size_t cfi_bytes(const struct cfi *cfi)
 	return bytes;
 }
 
-/* Makes a table ready to be looked up. -ENODATA: there is nothing in it. */
+/* Makes a table ready for searches. -ENODATA: it is empty. */
 static int table_prepare(struct cfi *cfi, int table)
 {
 	if (!cfi->errors[table] && table != TABLE_GO)
@@ -135,10 +135,10 @@ struct page_build {
 	uint64_t *rows;
 	int nr;
 	uint64_t pos; /* file offset up to which the rows reach */
-	uint64_t end; /* of what is filled now: a part of a segment, or a gap between FDEs in it */
+	uint64_t end; /* of the part of a segment, or of the gap between FDEs, that is filled now */
 	uint64_t va_delta; /* image-relative address minus file offset in that segment */
-	int64_t go_work; /* that Go's table may still cost */
-	int err; /* of filling what Go's table passed over */
+	int64_t go_work; /* left for Go's table */
+	int err; /* of filling the gaps in Go's table */
 };
 
 static void page_append(struct page_build *b, uint64_t end, uint64_t row)
@@ -162,8 +162,8 @@ size_t cfi_learned_after(const struct cfi *cfi, uint64_t off)
 }
 
 /*
- * Up to end no FDE says anything: what was learned, or nothing. Only what a table begins behind such a gap may be
- * the start of a stack.
+ * No FDE covers the code up to end: it has the learned rules, or none. Only code that a table covers
+ * behind such a gap may be the start of a stack.
  */
 static void page_append_gap(struct page_build *b, uint64_t end)
 {
@@ -188,7 +188,7 @@ static void page_append_gap(struct page_build *b, uint64_t end)
 	page_append(b, end, row_none(0));
 }
 
-/* Addresses [start, end) have this row; what was passed over has none. */
+/* Addresses [start, end) have this row; the skipped ones before have none. */
 static void page_add(struct page_build *b, uint64_t start, uint64_t end, uint64_t row)
 {
 	uint64_t first = b->pos + b->va_delta, limit = b->end + b->va_delta;
@@ -226,7 +226,7 @@ static int page_add_fde(struct page_build *b, const struct eh_fde *fde, uint64_t
 
 static int page_fill(struct page_build *b, uint64_t end, int table);
 
-/* Rows of the FDEs of a table up to b->end, and in the gaps between them of the tables after it. */
+/* Rows of the FDEs of a table up to b->end; the tables after it fill the gaps. */
 static int page_add_fdes(struct page_build *b, int table)
 {
 	struct eh_frame *frame = &b->cfi->frames[table];
@@ -244,7 +244,7 @@ static int page_add_fdes(struct page_build *b, int table)
 		if ((!err || err == -EBADMSG) && next_table < NR_TABLES &&
 		    start > b->pos + b->va_delta) {
 			err = page_fill(b, start - b->va_delta, next_table);
-			i = at; /* the other table had the pass: read this FDE again */
+			i = at; /* the other table used the pass: read this FDE again */
 			continue;
 		}
 		if (err == -EBADMSG && next > start) { /* not all of it is lost */
@@ -267,7 +267,7 @@ static void page_add_go(void *arg, uint64_t start, uint64_t end, uint64_t row)
 	page_append(b, end - b->va_delta, row);
 }
 
-/* Rows of Go's table up to b->end, and in its gaps of the tables after it. */
+/* Rows of Go's table up to b->end; the tables after it fill the gaps. */
 static int page_add_gos(struct page_build *b)
 {
 	int err = go_rows_make(&b->cfi->go, b->pos + b->va_delta, b->end + b->va_delta, &b->go_work,
@@ -394,7 +394,7 @@ static void row_keep(void *arg, uint64_t start, uint64_t end, uint64_t row)
 	*(uint64_t *)arg = row;
 }
 
-/* What Go's table says of rva, 0 if that is nothing. */
+/* The row of rva by Go's table, 0 if it has none. */
 static uint64_t row_of_go(const struct cfi *cfi, uint64_t rva)
 {
 	int64_t work = GO_STEP_WORK;

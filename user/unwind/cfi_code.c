@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Code of one image that has no tables, and where its functions begin. */
+/* Rules of code without tables, and the starts of its functions. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -45,7 +45,7 @@ static bool function_starts(void *arg, uint64_t off)
 	       table_starts(search, rva);
 }
 
-/* The symbols around rva. Errors only mean that fewer borders are known. */
+/* Loads the symbols around rva. After an error fewer borders are known. */
 static void starts_need(struct cfi *cfi, const struct elf_segment *seg, uint64_t rva)
 {
 	struct function_starts *starts = &cfi->starts;
@@ -92,8 +92,8 @@ int cfi_entry_read(struct cfi *cfi, uint64_t *ret_off, uint8_t code[CFI_ENTRY_BY
 }
 
 /*
- * The function nearest before rva whose address the first instructions of the program load, or the
- * functions that they lead to: they pass main() to the C library, and musl's jumps to its second stage.
+ * The nearest function before rva whose address the first code of the program loads, or the functions
+ * that it leads to. Such code passes main() to the C library; that of musl jumps to a second stage.
  */
 static uint64_t entry_function_before(struct cfi *cfi, uint64_t rva)
 {
@@ -115,7 +115,7 @@ static uint64_t entry_function_before(struct cfi *cfi, uint64_t rva)
 	return best;
 }
 
-/* Narrows area to the function that has rva, as far as it is known where that begins and ends. */
+/* Narrows area to the function that has rva, as far as its start and end are known. */
 static int area_of_function(const struct start_search *search, uint64_t rva,
 			    const uint64_t *function, struct code_area *area)
 {
@@ -124,7 +124,7 @@ static int area_of_function(const struct start_search *search, uint64_t rva,
 
 	if (function) {
 		area->function = *function;
-		area->whole = true; /* where that is wrong, the return address is elsewhere */
+		area->whole = true; /* if that is wrong, the trial finds no return address */
 		return 0;
 	}
 	area->whole = start != UINT64_MAX && search->cfi->starts.complete;

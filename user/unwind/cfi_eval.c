@@ -34,7 +34,7 @@ static int cfa_eval(struct eval *eval)
 	return BPFPROF_STOP_BAD_CFI;
 }
 
-/* Registers that a function gives back as they were: rbx rbp rsp r12-r15 (psABI 3.2.1). */
+/* Registers that a function preserves: rbx rbp rsp r12-r15 (psABI 3.2.1). */
 static bool reg_is_preserved(uint32_t reg)
 {
 	return reg == UNWIND_BASE || reg == UNWIND_FP || (reg >= 12 && reg <= 15);
@@ -50,7 +50,7 @@ static int saved_read(const struct eval *eval, uint64_t va, uint64_t *ret)
 	return 0;
 }
 
-/* The caller's value of one register: 0, or why it is not known. */
+/* The caller's value of one register: 0, or the reason why it is not known. */
 static int reg_eval(const struct eval *eval, uint32_t reg, uint64_t *ret)
 {
 	const struct cfi_rule *rule = &eval->prog->state.regs[reg];
@@ -129,7 +129,7 @@ int cfi_eval_caller(const struct cfi_program *prog, const struct cfi_expr_env *e
 	up.regs[UNWIND_PC] = ra;
 	up.valid |= 1U << UNWIND_PC;
 	up.exact = cie->signal;
-	/* Only where the return address is in a register (vfork) need nothing have been popped. */
+	/* The stack pointer may stay equal only if a register holds the return address (vfork). */
 	if (!cie->signal && up.regs[UNWIND_SP] <= env->state->regs[UNWIND_SP] &&
 	    (up.regs[UNWIND_SP] < env->state->regs[UNWIND_SP] ||
 	     prog->state.regs[cie->ra_reg].kind != RULE_REGISTER))

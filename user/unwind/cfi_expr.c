@@ -56,7 +56,7 @@ static bool expr_breg(struct frame_cursor *cur, uint8_t op, uint64_t *ret_reg, i
 	return true;
 }
 
-/* What linkers write for .plt after `breg7 off`; the number is that of lazy or IBT stubs. */
+/* Linkers write this for .plt after `breg7 off`; the threshold is that of lazy or IBT stubs. */
 static bool expr_is_plt(struct frame_cursor cur, int64_t *ret_threshold)
 {
 	uint8_t op;

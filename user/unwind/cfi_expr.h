@@ -3,8 +3,8 @@
 #define BPFPROF_UNWIND_CFI_EXPR_H
 
 /*
- * DWARF expressions (DWARF 5, 2.5) as call frame rules use them: told apart
- * by shape, so that the usual ones fit into a row, or computed for a process.
+ * DWARF expressions (DWARF 5, 2.5) in call frame rules: classified by shape, so that the usual ones fit
+ * into a row, or evaluated for a process.
  */
 
 #include <stdint.h>
@@ -18,8 +18,8 @@ enum cfi_expr_kind {
 	EXPR_OTHER = 0,
 	EXPR_REG, /* reg + off */
 	EXPR_DEREF, /* *(reg + off) + second */
-	EXPR_INDEX, /* *(rsp + 8 * reg + off) + second */
-	EXPR_PLT, /* rsp + off + ((pc & 15) >= second ? 8 : 0) */
+	EXPR_INDEX, /* *(sp + 8 * reg + off) + second */
+	EXPR_PLT, /* sp + off + ((pc & 15) >= second ? 8 : 0) */
 };
 
 struct cfi_expr_shape {
@@ -39,8 +39,8 @@ struct cfi_expr_env {
 };
 
 /*
- * The value left on top; initial, if not NULL, is pushed first. 0, or enum bpfprof_stop:
- * BAD_CFI, REG_LOST, READ_FAULT.
+ * Returns the value on top at the end. *initial is pushed first, if it is not NULL. 0, or enum
+ * bpfprof_stop: BAD_CFI, REG_LOST, READ_FAULT.
  */
 int cfi_expr_eval(struct frame_cursor cur, const struct cfi_expr_env *env, const uint64_t *initial,
 		  uint64_t *ret);

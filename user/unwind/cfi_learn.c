@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rules that are read out of code are proven, and kept. */
+/* Proves rules that come from instructions, and keeps them. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,14 +11,14 @@
 #include "unwind/x86_64/code_look.h"
 #include "unwind_native.h"
 
-#define MAX_LEARNED 8192 /* beyond that all is forgotten, and learned anew where it is needed */
+#define MAX_LEARNED 8192 /* then all rules are forgotten, and learned again on demand */
 #define LEARN_AT_ONCE 512
-#define UNKNOWN_BLOCK 16 /* code that nothing is learned of is left alone in blocks of this */
-#define POINTER_REACH 4096 /* around a place code is looked through for pointers to before it */
+#define UNKNOWN_BLOCK 16 /* code without a rule is skipped in blocks of this size */
+#define POINTER_REACH 4096 /* code this near is searched for pointers to the function of a place */
 #define MAX_POINTERS 16
 #define RUN_BYTES 512 /* of code without a branch that is learned at once */
 
-/* Takes as much of rule as nothing was learned of yet. */
+/* Adds the parts of rule that no other rule covers yet. */
 static void learned_add(struct cfi *cfi, const struct insn_rule *rule)
 {
 	uint64_t off = rule->off, end = rule->off + rule->len, limit;
@@ -43,7 +43,7 @@ static void learned_add(struct cfi *cfi, const struct insn_rule *rule)
 	}
 }
 
-/* Room for nr rules more, each perhaps in two parts. */
+/* Makes room for nr more rules, each perhaps in two parts. */
 static int learned_grow(struct cfi *cfi, size_t nr)
 {
 	if (cfi->nr_learned + 2 * nr > MAX_LEARNED)
@@ -62,8 +62,8 @@ static bool is_entry(struct cfi *cfi, uint64_t off)
 }
 
 /*
- * Is from in what signal handlers return to: at its beginning, its system call, or in that? Then its row and where
- * that holds; else false.
+ * Is from in the code that signal handlers return to: at its beginning, or at or in its system call?
+ * Then *rule is its row; else false.
  */
 static bool signal_return_rule(struct cfi *cfi, uint64_t from, bool exact, struct insn_rule *rule)
 {
@@ -85,14 +85,14 @@ static bool signal_return_rule(struct cfi *cfi, uint64_t from, bool exact, struc
 	rule->len = (uint32_t)bytes;
 	rule->row =
 		unwind_row_make(0, ROW_SIGNAL, UNWIND_SP, CODE_SIGNAL_CONTEXT / 8, BP_SAME, 0, 0);
-	if (!back && !exact) { /* the byte before it is looked up */
+	if (!back && !exact) { /* walkers look up the byte before it */
 		rule->off--;
 		rule->len++;
 	}
 	return true;
 }
 
-/* What is known of code at sight. */
+/* The rule of code that a few bytes identify. */
 static bool rule_at_sight(struct cfi *cfi, uint64_t off, uint64_t from, bool exact,
 			  struct insn_rule *rule)
 {
@@ -117,18 +117,18 @@ static uint64_t row_unproven(struct cfi *cfi, uint64_t from, bool exact)
 /* One place in code that no table covers. */
 struct lesson {
 	struct cfi *cfi;
-	uint64_t from; /* an instruction, or what a call returns to */
-	bool exact; /* the former */
+	uint64_t from; /* an instruction, or a return address */
+	bool exact; /* from is an instruction */
 	const struct cfi_trial *trial;
 	struct insn_rule *rules; /* LEARN_AT_ONCE of them */
 	int at; /* the rule of the place */
-	uint64_t function; /* what the way began at, if that was where a call goes; UINT64_MAX */
+	uint64_t function; /* the start that was tried; UINT64_MAX: none */
 	bool unread;
-	bool refused; /* the stack contradicts a rule that the code alone says */
-	bool only_here; /* what is learned hangs on this stack: another process must not be ruled by it */
+	bool refused; /* the stack contradicts a rule that comes from the code only */
+	bool only_here; /* the rule depends on this stack and must not be used for other processes */
 };
 
-/* What one way says of the place: rules. How many, 0 if there is none of it, -errno. */
+/* Finds rules in one way. Their number, 0 if the place has none, -errno. */
 static int rules_find(struct lesson *l, enum code_way way, const uint64_t *function)
 {
 	int nr = cfi_insn_rules(l->cfi, way, l->from, !l->exact, function, l->rules, LEARN_AT_ONCE);
@@ -143,7 +143,7 @@ static int rules_find(struct lesson *l, enum code_way way, const uint64_t *funct
 	return 0;
 }
 
-/* The same, and *ret is what the process says of it. */
+/* The same, and tries the rule of the place on the process. */
 static int rules_try(struct lesson *l, enum code_way way, const uint64_t *function,
 		     enum cfi_verdict *ret)
 {
@@ -157,7 +157,7 @@ static int rules_try(struct lesson *l, enum code_way way, const uint64_t *functi
 	return nr;
 }
 
-/* From where calls go whose return addresses lie on the stack. */
+/* From the targets of calls whose return addresses are on the stack. */
 static int rules_by_callers(struct lesson *l)
 {
 	enum cfi_verdict verdict;
@@ -165,7 +165,7 @@ static int rules_by_callers(struct lesson *l)
 	uint64_t function;
 	int nr = 0;
 
-	/* The trial is asked to the end, or it refuses what comes after. */
+	/* next_start() is called to its end: else check() goes on refusing rules. */
 	while (!l->trial->next_start(l->trial->arg, &function)) {
 		if (nr < 0 || found)
 			continue;
@@ -195,7 +195,7 @@ static void pointer_add(struct pointers *p, uint64_t va)
 	p->va[at] = va;
 }
 
-/* The addresses up to rva that code around it loads. Decoding falls into step wherever it begins. */
+/* The addresses up to rva that code around it loads. Decoding gets into step from any start. */
 static int pointers_find(struct lesson *l, const struct elf_segment *seg, uint64_t rva,
 			 struct pointers *ret)
 {
@@ -219,8 +219,9 @@ static int pointers_find(struct lesson *l, const struct elf_segment *seg, uint64
 }
 
 /*
- * From where pointers lead that code around the place loads: a function that is only called through one (of
- * a thread, a callback, musl's libc_start_main_stage2()) mostly stands near the one that takes its address.
+ * From the pointers that code around the place loads. A function that is only called through a pointer
+ * (of a thread, a callback, musl's libc_start_main_stage2()) is mostly near the code that takes its
+ * address.
  */
 static int rules_by_pointers(struct lesson *l)
 {
@@ -244,8 +245,8 @@ static int rules_by_pointers(struct lesson *l)
 }
 
 /*
- * By the ways that need no stack: how many rules if one is proven, 0, or -errno.
- * *ret_possible: the first way whose rules cannot be refuted, CODE_GUESSES if there is none.
+ * By the ways that need no stack: the number of rules if a way is proven, 0, or -errno. *ret_possible is
+ * the first way whose rules cannot be refuted, CODE_GUESSES if there is none.
  */
 static int rules_by_code(struct lesson *l, enum code_way *ret_possible)
 {
@@ -255,7 +256,7 @@ static int rules_by_code(struct lesson *l, enum code_way *ret_possible)
 	enum cfi_verdict verdict;
 	int i, nr;
 
-	/* The nearest symbol may be another function's. */
+	/* The nearest symbol may belong to another function. */
 	if (!cfi_starts_complete(l->cfi, l->from - !l->exact))
 		ways = from_looks;
 	*ret_possible = CODE_GUESSES;
@@ -271,8 +272,8 @@ static int rules_by_code(struct lesson *l, enum code_way *ret_possible)
 }
 
 /*
- * By the ways that a stack has to prove. A frame pointer is believed only where the code says
- * nothing else: a stack that contradicts its code proves nothing by leading somewhere.
+ * By the ways that a stack has to prove. A frame pointer is accepted only if the code shows nothing
+ * else: a stack that contradicts its code proves nothing by leading somewhere.
  */
 static int rules_by_stack(struct lesson *l)
 {
@@ -291,8 +292,8 @@ static int rules_by_stack(struct lesson *l)
 }
 
 /*
- * The rules of the first way that is proven, else of the first one that cannot be refuted and is no
- * mere guess. How many, 0 if there are none, -EAGAIN or -errno.
+ * The rules of the first way that is proven, else of the first one that cannot be refuted and is not a
+ * guess. Their number, 0 if there are none, -EAGAIN or -errno.
  */
 static int rules_choose(struct lesson *l)
 {
@@ -312,8 +313,8 @@ static int rules_choose(struct lesson *l)
 }
 
 /*
- * Where it is not known where functions end, the way may have gone on into the next one, behind a
- * call that does not return: what surely belongs to the same one as the place is kept.
+ * If the ends of functions are not known, the way may have gone on into the next function behind a call
+ * that does not return. Keeps the rules that surely belong to the function of the place.
  */
 static int rules_clip(struct lesson *l, uint64_t off, int nr)
 {
@@ -322,7 +323,7 @@ static int rules_clip(struct lesson *l, uint64_t off, int nr)
 	uint8_t code[RUN_BYTES];
 	int len = cfi_code_read(l->cfi, off, code, sizeof(code));
 
-	/* Before what is returned to lies a call, of which off is the last byte. */
+	/* Without exact, off is the last byte of the call before the return address. */
 	high = l->exact && len > 0 ? off + code_run(code, (size_t)len) : off + 1;
 	for (; from < end; from++) {
 		uint64_t first = from->off > low ? from->off : low;

@@ -58,7 +58,7 @@ static int rule_set_factored(struct cfi_program *prog, uint32_t kind, bool is_si
 
 static int rule_restore(struct cfi_program *prog, uint64_t reg)
 {
-	if (prog->initial) /* there is nothing to go back to */
+	if (prog->initial) /* there is no earlier rule */
 		return -EBADMSG;
 	if (reg < BPFPROF_NR_REGS)
 		prog->state.regs[reg] = prog->cie->initial.regs[reg];
@@ -106,7 +106,7 @@ static int location_advance(struct cfi_program *prog, uint64_t factored)
 	return location_set(prog, next);
 }
 
-/* The instructions that change how the cfa is computed, or the place in the code. */
+/* The instructions that change the rule of the cfa or the place in the code. */
 static int instruction_run_cfa(struct cfi_program *prog, uint8_t op)
 {
 	struct frame_cursor *cur = &prog->cur;
@@ -191,7 +191,7 @@ static int instruction_run(struct cfi_program *prog)
 		return state_remember(prog);
 	case DW_CFA_restore_state:
 		return state_restore(prog);
-	case DW_CFA_GNU_args_size: /* pushed arguments: matters to those who throw */
+	case DW_CFA_GNU_args_size: /* pushed arguments: only exceptions need them */
 		cursor_uleb(cur);
 		return 0;
 	}

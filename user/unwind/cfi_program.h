@@ -3,9 +3,8 @@
 #define BPFPROF_UNWIND_CFI_PROGRAM_H
 
 /*
- * Runs call frame instructions (DWARF 5, 6.4.2, and the GNU ones of the psABI)
- * and hands out, range of addresses by range, the rules that hold there.
- * Nothing here looks at a process.
+ * Runs call frame instructions (DWARF 5, 6.4.2, and the GNU ones of the psABI) and returns the rules of
+ * one range of addresses after the other. Reads no process.
  */
 
 #include <stdbool.h>
@@ -23,8 +22,8 @@ enum cfi_rule_kind {
 	RULE_OFFSET, /* saved at cfa + value */
 	RULE_VAL_OFFSET, /* is cfa + value */
 	RULE_REGISTER, /* is register value */
-	RULE_EXPRESSION, /* saved where the expression at file offset value says */
-	RULE_VAL_EXPRESSION, /* is what the expression says */
+	RULE_EXPRESSION, /* saved at the result of the expression at file offset value */
+	RULE_VAL_EXPRESSION, /* is the result of that expression */
 };
 
 struct cfi_rule {
@@ -55,12 +54,12 @@ struct cfi_cie {
 	struct cfi_state initial;
 };
 
-/* What an FDE's program needs while it runs; iterate with cfi_program_next(). */
+/* A running program of an FDE, see cfi_program_next(). */
 struct cfi_program {
 	struct frame_cursor cur;
 	const struct cfi_cie *cie;
 	uint64_t start, end; /* state holds for these addresses */
-	uint64_t next; /* where the following range starts */
+	uint64_t next; /* start of the following range */
 	uint64_t limit; /* end of the function */
 	bool initial; /* these are a CIE's instructions */
 	uint32_t nr_remembered;
@@ -68,7 +67,7 @@ struct cfi_program {
 	struct cfi_state remembered[CFI_MAX_REMEMBERED];
 };
 
-/* Runs the instructions of cie from cur on: fills in cie->initial. */
+/* Runs the instructions of cie from cur on and fills in cie->initial. */
 int cfi_program_run_cie(struct cfi_program *prog, const struct frame_cursor *cur,
 			struct cfi_cie *cie);
 void cfi_program_init(struct cfi_program *prog, const struct frame_cursor *cur,
@@ -79,7 +78,7 @@ void cfi_program_init(struct cfi_program *prog, const struct frame_cursor *cur,
  */
 int cfi_program_next(struct cfi_program *prog);
 
-/* Over the expression of a rule that has one. */
+/* A cursor over the expression of a rule that has one. */
 struct frame_cursor cfi_program_expr(const struct cfi_program *prog, const struct cfi_rule *rule);
 
 #endif

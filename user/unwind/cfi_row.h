@@ -2,15 +2,15 @@
 #ifndef BPFPROF_UNWIND_CFI_ROW_H
 #define BPFPROF_UNWIND_CFI_ROW_H
 
-/* Call frame rules boiled down to one row of bpf/unwind_native.h. */
+/* Turns call frame rules into one row of bpf/unwind_native.h. */
 
 #include <stdint.h>
 
 struct cfi_program;
 
 /*
- * The row for prog->state with 0 as its address; ROW_RARE for what no row can hold, and
- * also with an error: -EBADMSG malformed, and those of reading.
+ * The row for prog->state with 0 as its address; ROW_RARE if no row can hold the rules, and with an
+ * error: -EBADMSG malformed, and those of reading.
  */
 int cfi_row_make(const struct cfi_program *prog, uint64_t *row);
 

@@ -2,7 +2,7 @@
 #ifndef BPFPROF_UNWIND_CFI_STATE_H
 #define BPFPROF_UNWIND_CFI_STATE_H
 
-/* What the files that implement cfi.h share: cfi.c (tables), cfi_code.c and cfi_learn.c (code without). */
+/* Shared by the files behind cfi.h: cfi.c (tables), cfi_code.c and cfi_learn.c (code without tables). */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,14 +15,15 @@
 
 struct insn_rule;
 
-/* Go's .debug_frame says less than its own table: nothing of rbp, of changes of stacks and of their ends. */
+/* Go's .debug_frame has less than its own table: no rbp, no changes of stacks and no ends of stacks. */
 enum { TABLE_EH_FRAME, TABLE_GO, TABLE_DEBUG_FRAME, NR_TABLES };
 
 struct cfi {
 	struct elf_image *img;
-	struct eh_frame frames[NR_TABLES]; /* what one does not cover is looked for in the next */
-	struct go_table go; /* that of TABLE_GO */
-	int errors[NR_TABLES]; /* of finding it and of making its index: neither is tried again */
+	struct eh_frame
+		frames[NR_TABLES]; /* the next one is used for code that one does not cover */
+	struct go_table go; /* for TABLE_GO */
+	int errors[NR_TABLES]; /* of finding and of indexing a table: neither is tried again */
 	size_t nr_code;
 	struct elf_segment code[ELF_IMAGE_MAX_SEGMENTS]; /* executable, by file offset */
 	struct insn_rule *learned; /* by offset */
@@ -30,11 +31,11 @@ struct cfi {
 	struct function_starts starts; /* of symbols; empty until code is read */
 };
 
-/* The next table after this one (-1: the first) that there is anything in, or NR_TABLES. */
+/* The next table after this one (-1: the first) that is not empty, or NR_TABLES. */
 int cfi_table_after(struct cfi *cfi, int table);
-/* The same, of those that have FDEs. */
+/* The same among the tables that have FDEs. */
 int cfi_frame_after(struct cfi *cfi, int table);
-/* Working memory for one call; the caller frees it. The FDEs of .eh_frame must not be missing for a mere error. */
+/* Working memory for one call; the caller frees it. Fails if the FDEs of .eh_frame cannot be read. */
 int cfi_pass_new(struct cfi *cfi, struct eh_pass **ret);
 /* The executable segment of a file offset, or NULL. */
 const struct elf_segment *cfi_segment_of(const struct cfi *cfi, uint64_t off);
@@ -44,11 +45,11 @@ size_t cfi_learned_after(const struct cfi *cfi, uint64_t off);
 /* Do symbols name all functions around off? */
 bool cfi_starts_complete(struct cfi *cfi, uint64_t off);
 
-#define CFI_ENTRY_BYTES 128 /* of the code that a program begins in */
+#define CFI_ENTRY_BYTES 128 /* of the first code of a program */
 
-/* At most len bytes of the code at off: how many, or -errno. */
+/* Reads at most len bytes of the code at off: their number, or -errno. */
 int cfi_code_read(struct cfi *cfi, uint64_t off, uint8_t *code, size_t len);
-/* The code that a program begins with: how many bytes, 0 if no process begins in it, or -errno. */
+/* Reads the first code of a program: the number of bytes, 0 if no process begins in it, or -errno. */
 int cfi_entry_read(struct cfi *cfi, uint64_t *ret_off, uint8_t code[CFI_ENTRY_BYTES]);
 
 #endif

@@ -26,10 +26,10 @@ void eh_pass_init(struct eh_pass *pass, const struct eh_frame *frame, int64_t wo
 struct eh_record {
 	struct frame_cursor cur; /* after the id, up to the end of the record */
 	bool is_cie;
-	uint64_t cie_off; /* of an FDE: where its CIE is, if there is such a place in front of it */
+	uint64_t cie_off; /* of an FDE: the place of its CIE; UINT64_MAX: none in the records */
 };
 
-/* .eh_frame: 0, or how far the CIE lies before the id; .debug_frame: all ones, or its offset. */
+/* .eh_frame: 0, or the distance of the CIE before the id; .debug_frame: all ones, or its offset. */
 static int record_id(const struct eh_frame *frame, struct eh_record *rec, bool wide)
 {
 	struct frame_cursor *cur = &rec->cur, peek;
@@ -43,8 +43,8 @@ static int record_id(const struct eh_frame *frame, struct eh_record *rec, bool w
 	rec->is_cie = !id;
 	rec->cie_off = id <= id_off - frame->off ? id_off - id : UINT64_MAX;
 	/*
-	 * LSB has 4 bytes of id also in the 64-bit form, other tools 8: then the high half is 0,
-	 * where otherwise a version or the start of a function stands.
+	 * LSB has 4 bytes of id also in the 64-bit form, other tools write 8: then the high half is 0
+	 * in the place of a version or of the start of a function, which are not.
 	 */
 	peek = *cur;
 	if (wide && !cursor_uint(&peek, 4) && !peek.error)
@@ -108,7 +108,7 @@ static int cie_parse_augmentation_data(struct frame_cursor *cur, const char *let
 		case 'B': /* AArch64: return addresses signed with key B; memory tags */
 		case 'G':
 			break;
-		default: /* what follows cannot be known, but its length is */
+		default: /* the rest is not known, but its length is */
 			return data.error;
 		}
 	}
@@ -165,7 +165,7 @@ static int cie_get(const struct eh_frame *frame, struct eh_pass *pass, uint64_t 
 		}
 	}
 	cie = &pass->cies[pass->next_cie];
-	cie->off = UINT64_MAX; /* nobody finds it half-made */
+	cie->off = UINT64_MAX; /* incomplete: a search must not find it */
 	err = record_open(frame, pass, off, &rec, &next);
 	if (err)
 		return err == -ENODATA ? -EBADMSG : err;
@@ -270,7 +270,7 @@ static int index_add(struct eh_frame *frame, size_t *cap, const struct eh_fde *f
 
 	if (fde->end == fde->start || fde->start < frame->code_va ||
 	    !elf_image_segment_at(frame->img, fde->start, PF_X))
-		return 0; /* of code that the linker threw away */
+		return 0; /* the linker dropped this code */
 	if (start > UINT32_MAX || off - frame->off > UINT32_MAX)
 		return -E2BIG;
 	err = vec_grow(frame->index, frame->nr + 1, *cap, EH_FRAME_MAX_INDEX);
@@ -279,7 +279,7 @@ static int index_add(struct eh_frame *frame, size_t *cap, const struct eh_fde *f
 	return err;
 }
 
-/* Ends at the terminator or where records can no longer be told apart. */
+/* Ends at the terminator or at a record without a valid length. */
 static int index_fill(struct eh_frame *frame, struct eh_pass *pass)
 {
 	uint64_t off = frame->off, next;
@@ -398,7 +398,7 @@ int eh_frame_get(const struct eh_frame *frame, struct eh_pass *pass, size_t *nr,
 	*fde = (struct eh_fde){ .start = first, .end = first };
 	*ret_start = *ret_next = start = first;
 	while (start == first) {
-		if (!found) { /* several with one start: all but one are empty */
+		if (!found) { /* of several with one start all but one are empty */
 			err = off < frame->off || off >= frame->end
 				      ? -EBADMSG
 				      : fde_get(frame, pass, off, fde);

@@ -3,11 +3,10 @@
 #define BPFPROF_UNWIND_EH_FRAME_H
 
 /*
- * Finds the frame description entries (FDEs) of an image and reads them and their
- * common parts (CIEs), of .eh_frame or of .debug_frame, which differ in how a record
- * names its CIE. An entry number counts the FDEs by ascending address: of
- * the file's search table (.eh_frame_hdr), else of an index that the first
- * eh_frame_prepare() makes by one pass over the records, 8 bytes per FDE.
+ * Finds and reads the frame description entries (FDEs) of an image and their common parts (CIEs), in
+ * .eh_frame or .debug_frame; the two differ in the way in which a record names its CIE. Entry numbers
+ * count the FDEs by ascending address: those of the file's search table (.eh_frame_hdr), else those of
+ * an index that the first eh_frame_prepare() makes by one pass over the records, 8 bytes per FDE.
  */
 
 #include <stdbool.h>
@@ -19,14 +18,14 @@
 
 struct elf_image;
 
-#define EH_FRAME_MAX_INDEX (1U << 20) /* entries of an own index: 8 MiB */
+#define EH_FRAME_MAX_INDEX (1U << 20) /* entries of an index: 8 MiB */
 #define EH_FRAME_NR_CIES 16
 
 struct eh_frame {
 	struct elf_image *img;
 	uint64_t off, end; /* of the records in the file */
 	uint64_t va_delta; /* image-relative address minus file offset, there */
-	bool to_terminator; /* end is only a bound: a record of length 0 comes before */
+	bool to_terminator; /* end is only a bound: a record of length 0 ends the records before it */
 	bool debug; /* records of .debug_frame (DWARF 5, 6.4.1) */
 	uint64_t table_off, table_delta, table_va; /* search table; off 0: none */
 	uint8_t table_enc;
@@ -35,7 +34,7 @@ struct eh_frame {
 	size_t nr;
 };
 
-/* Working memory of one operation; big, so allocate it. */
+/* Working memory of one operation; too large for the stack. */
 struct eh_pass {
 	struct frame_blocks blocks;
 	struct cfi_program prog;
@@ -44,8 +43,8 @@ struct eh_pass {
 };
 
 struct eh_fde {
-	const struct cfi_cie *cie; /* until the next FDE is read in the same pass */
-	uint64_t start, end; /* image-relative; equal: an empty one */
+	const struct cfi_cie *cie; /* valid until the next FDE is read in the same pass */
+	uint64_t start, end; /* image-relative; equal if it is empty */
 	struct frame_cursor program;
 };
 
@@ -55,21 +54,18 @@ int eh_frame_init(struct eh_frame *frame, struct elf_image *img);
 int eh_frame_init_debug(struct eh_frame *frame, struct elf_image *img);
 void eh_frame_fini(struct eh_frame *frame);
 
-/* Makes entries countable: call before those below. 0, -E2BIG, -ENOMEM, read errors. */
+/* Numbers the entries; to be called before the functions below. 0, -E2BIG, -ENOMEM, read errors. */
 int eh_frame_prepare(struct eh_frame *frame);
 
 void eh_pass_init(struct eh_pass *pass, const struct eh_frame *frame, int64_t work);
 
-/*
- * First entry to look at for addresses from rva on: the first of those with the greatest
- * start <= rva, else 0.
- */
+/* The first entry for addresses from rva on: the first one with the greatest start <= rva, else 0. */
 int eh_frame_find(const struct eh_frame *frame, struct eh_pass *pass, uint64_t rva, size_t *ret_nr);
 
 /*
- * Reads entry *nr and moves *nr to the next one with another start, which is *ret_next
- * (UINT64_MAX after the last). A malformed FDE is -EBADMSG with *ret_start and *ret_next
- * set all the same; where they are equal the table itself is malformed from here on.
+ * Reads entry *nr and moves *nr to the next one with another start, which is *ret_next (UINT64_MAX after
+ * the last). A malformed FDE is -EBADMSG, but *ret_start and *ret_next are set; if they are equal, the
+ * table itself is malformed from here on.
  */
 int eh_frame_get(const struct eh_frame *frame, struct eh_pass *pass, size_t *nr, struct eh_fde *fde,
 		 uint64_t *ret_start, uint64_t *ret_next);

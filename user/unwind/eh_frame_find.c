@@ -51,7 +51,7 @@ static int hdr_parse(struct eh_frame *frame, struct eh_pass *pass, const struct 
 	entry_bytes = 2 * frame_pointer_bytes(table_enc);
 	if (cur.error || !count || !entry_bytes || table_enc & DW_EH_PE_indirect ||
 	    table_enc == DW_EH_PE_aligned || count > (cur.end - cur.off) / entry_bytes)
-		return 0; /* a table that cannot be searched is none */
+		return 0; /* a table that cannot be searched is ignored */
 	frame->table_off = cur.off;
 	frame->table_delta = cur.va_delta;
 	frame->table_va = hdr->va;
@@ -85,8 +85,8 @@ static int frame_find_by_section(struct eh_frame *frame, const char *name)
 }
 
 /*
- * Files without any headers for it (gcc -static, then stripped of section headers): the
- * records begin with a CIE, which looks alike everywhere: length, 0, version, "z".
+ * For files without any headers of the records (gcc -static, then stripped of section headers): the
+ * records begin with a CIE, which always looks alike: length, 0, version, "z".
  */
 static int frame_scan_segment(struct eh_frame *frame, struct eh_pass *pass,
 			      const struct elf_segment *seg, uint64_t *scan_left)

@@ -3,10 +3,9 @@
 #define BPFPROF_UNWIND_FRAME_CURSOR_H
 
 /*
- * Reads the numbers that .eh_frame is made of, by file offset, through a small
- * cache of blocks. Errors stick: a cursor that failed returns zeros, so that
- * a parser asks once. All cursors over one struct frame_blocks share an
- * allowance of work, which ends every loop that a hostile file can ask for.
+ * Reads the numbers in .eh_frame by file offset, through a small cache of blocks. Errors stick: after an
+ * error a cursor returns zeros, so that a parser checks once. All cursors over one struct frame_blocks
+ * share an allowance of work, which ends every loop that a hostile file can cause.
  */
 
 #include <stdint.h>
@@ -52,12 +51,12 @@ int64_t cursor_sleb(struct frame_cursor *cur);
 uint64_t cursor_block(struct frame_cursor *cur, uint64_t len);
 
 /*
- * A pointer in encoding enc (DW_EH_PE_*), datarel taken from data_va. A stored
- * 0 is 0 in every encoding. DW_EH_PE_indirect is not followed: the address of the pointer is
- * returned. -EBADMSG for encodings that .eh_frame does not use.
+ * Reads a pointer in encoding enc (DW_EH_PE_*); data_va is the base of datarel. A stored 0 is 0 in every
+ * encoding. DW_EH_PE_indirect is not followed: the result is the address of the pointer. -EBADMSG for
+ * encodings that .eh_frame does not use.
  */
 uint64_t cursor_pointer(struct frame_cursor *cur, uint8_t enc, uint64_t data_va);
-/* Bytes that a pointer of this encoding takes, 0 if that varies or the encoding is bad. */
+/* Bytes of a pointer in this encoding; 0 if they vary or the encoding is bad. */
 uint32_t frame_pointer_bytes(uint8_t enc);
 
 #endif

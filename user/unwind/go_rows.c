@@ -81,7 +81,7 @@ static uint64_t row_plain(const struct go_code *f, uint64_t rva, int32_t sp)
 	return row_sp(sp + 8, BP_LOST, 0);
 }
 
-/* Where rows go, and what of them is wanted. */
+/* The receiver of rows, and the addresses that it wants. */
 struct sink {
 	uint64_t start, end;
 	go_row_fn add;
@@ -103,7 +103,7 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* The region that rva is in, else NULL, and *to the start of the next one if that comes first. */
+/* The region of rva, or NULL. Lowers *to to the end of the region or to the start of the next one. */
 static const struct go_region *region_find(const struct go_code *f, uint64_t rva, uint64_t *to)
 {
 	const struct go_region *region;
@@ -127,7 +127,7 @@ static const struct go_region *region_find(const struct go_code *f, uint64_t rva
 	return NULL;
 }
 
-/* [start, end) where the stack pointer is sp from the return address, cut where other rules begin. */
+/* In [start, end) the return address is at the stack pointer + sp; cuts it where other rules begin. */
 static void put_plain(const struct sink *sink, const struct go_code *f, uint64_t start,
 		      uint64_t end, int32_t sp)
 {
@@ -156,7 +156,7 @@ static int put_function(const struct sink *sink, struct go_code *f)
 	if (err)
 		return err;
 	go_code_scan(f);
-	if (!*f->work_left) /* what was seen of its code is not all */
+	if (!*f->work_left) /* not all of its code was decoded */
 		return -E2BIG;
 	switch (f->kind) {
 	case GO_CODE_OUTERMOST:
@@ -174,7 +174,7 @@ static int put_function(const struct sink *sink, struct go_code *f)
 	go_values_init(&v, f->tab, &f->fn, f->fn.sp_values);
 	while ((err = go_code_values_next(f, &v)) > 0 && v.start < own.end)
 		put_plain(&own, f, v.start == f->fn.start ? f->from : v.start, v.end, v.value);
-	if (err > 0) /* the others are not wanted */
+	if (err > 0) /* the other values lie behind the end */
 		return 0;
 	if (err == -E2BIG)
 		return err;
@@ -210,7 +210,7 @@ int go_rows_make(const struct go_table *tab, uint64_t start, uint64_t end, int64
 		if (++index >= tab->nr_functions)
 			return 0;
 		err = go_table_function_at(tab, index, &fn);
-		/* Rows would go back, or stand still: Go's linker gives each function 16 bytes. */
+		/* Rows must ascend: Go's linker gives each function at least 16 bytes. */
 		if (!err && (fn.start < f.fn.end || fn.end == fn.start))
 			err = -EBADMSG;
 	}

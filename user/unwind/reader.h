@@ -3,14 +3,14 @@
 #define BPFPROF_UNWIND_READER_H
 
 /*
- * How user space brings memory of a target to bpf/unwind_native.h: embed
- * struct unwind_reader as the first member of what the function needs.
+ * Memory of a target for bpf/unwind_native.h in user space. A reader's own struct has struct
+ * unwind_reader as its first member.
  */
 
 #include <linux/types.h>
 
 struct unwind_reader {
-	/* Exactly len bytes at va: 0, or negative when any of them cannot be read. */
+	/* Reads exactly len bytes at va: 0, or negative if any of them cannot be read. */
 	int (*read)(struct unwind_reader *reader, __u64 va, void *dst, __u32 len);
 };
 
