@@ -7,23 +7,22 @@
 
 struct dump;
 
-#define DUMP_ROW_SLOTS (1U << 17) /* 1 MiB of rows: few programs, and for a moment only */
+#define DUMP_ROW_SLOTS (1U << 17) /* 1 MiB of rows: few programs, for a moment */
 
 struct dump_burst_options {
 	const char *host_root;
-	bool kernel; /* its frames are named, too */
-	bool small; /* beside a session of ours: as of struct session_options */
-	uint64_t ns; /* at most so long */
-	uint64_t names_ns; /* so long for names; 0: as long as it takes */
+	bool kernel; /* kernel frames are named, too */
+	bool small; /* as in struct session_options, beside another session of ours */
+	uint64_t ns; /* to sample, at most */
+	uint64_t names_ns; /* to name frames, at most; 0: no limit */
 };
 
 /*
- * The stacks of threads that were on a CPU: their registers are true inside an interrupt only, so
- * they are sampled, fast and shortly. Those that no sample met stay as they are. An exit
- * status; if names took too long that is EXIT_FAILED.
+ * Samples threads that were on a CPU, fast and shortly: their registers are true inside an interrupt only.
+ * Threads without a sample stay as they are. An exit status: EXIT_FAILED if naming took too long.
  */
 int dump_burst(struct dump *dump, const struct dump_burst_options *options);
-/* Is there any such thread? */
+/* Has the dump such a thread? */
 bool dump_burst_wanted(const struct dump *dump);
 
 #endif

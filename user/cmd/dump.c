@@ -41,7 +41,7 @@
 #define MESSAGE_MAX 1024
 #define BURST_NS 20000000ULL
 #define WAIT_TEXT 160
-/* A person waits for the answer, and nothing else does. */
+/* Calls are waited for longer than elsewhere: only a person waits for the answer. */
 #define READY_MS 10000
 #define ASLEEP_MS 2000
 
@@ -49,13 +49,12 @@
 struct dumping {
 	const struct dump_options *options;
 	struct thread_reader reader;
-	const pid_t *pids; /* that were asked for, as we see them */
+	const pid_t *pids; /* the chosen processes, as we see them */
 	size_t nr_pids;
-	struct pids found; /* of the pods that were asked for */
-	struct pids workers; /* of --worker, and -p besides */
-	bool only_python; /* what else lives in them is not meant */
+	struct pids found; /* processes of the chosen pods */
+	struct pids workers; /* processes of --worker and of -p */
+	bool only_python; /* processes without Python are left out */
 	struct dump dump;
-	uint64_t read_ns;
 };
 
 static int no_target(pid_t pid, const char *why)
@@ -64,7 +63,7 @@ static int no_target(pid_t pid, const char *why)
 	return EXIT_NO_TARGET;
 }
 
-/* Another thread's number is not a process's. A zombie may still have threads: asked later. */
+/* Refuses ids of threads. A zombie may still have threads: thread_read() sees that. */
 static int check_target(pid_t pid)
 {
 	struct target target;
@@ -81,15 +80,15 @@ static int check_target(pid_t pid)
 }
 
 /*
- * What a call that was given up has waited for. The iterator over mappings sleeps for nothing but the
- * lock of the process's memory, which a read may need as well.
+ * What a call that hung has waited for. The iterator over mappings only sleeps for the lock of the
+ * process's memory, which a read may need as well.
  */
 static const char *wait_text(char text[WAIT_TEXT], const struct deadline_wait *wait)
 {
 	const char *lock = "";
 
 	if (!wait->known)
-		return "it is not known for what they waited";
+		return "what they waited for is not known";
 	if (wait->ready)
 		return "this machine had no CPU time for bpfprof (nice -n -10 helps)";
 	if (!wait->in[0])
@@ -112,20 +111,18 @@ static void say_counts(pid_t pid, const struct thread_read_counts *counts)
 		log_warn("pid %d: its mappings cannot be read: %s", pid,
 			 strerror(-counts->mappings_error));
 	if (counts->other_python)
-		log_warn("pid %d: it runs %s, not CPython: its Python frames are not known, native "
-			 "stacks are all that can be had",
-			 pid, counts->other_python);
+		log_warn("pid %d: it runs %s, not CPython: native stacks only", pid,
+			 counts->other_python);
 	if (counts->python_error == -ENODATA)
 		log_warn("pid %d: no Python runs in it: its interpreter has not begun yet, has "
-			 "ended, "
-			 "or is only loaded",
+			 "ended, or is only loaded",
 			 pid);
 	else if (counts->python_error)
 		log_warn("pid %d: its Python interpreter cannot be read in full: %s", pid,
 			 strerror(-counts->python_error));
 	if (counts->nr_beyond)
 		log_warn("pid %d: it has %llu more places where a Python may run than the %d that "
-			 "are looked at",
+			 "are read",
 			 pid, (unsigned long long)counts->nr_beyond, BPFPROF_MAX_RUNTIMES);
 	if (counts->too_many_threads)
 		log_warn("pid %d: it has more than %d threads: these are the first", pid,
@@ -137,23 +134,22 @@ static void say_counts(pid_t pid, const struct thread_read_counts *counts)
 		log_warn("pid %d: %llu reads of its memory hung and were given up: %s", pid,
 			 (unsigned long long)counts->nr_hung, wait_text(why, &counts->hung));
 	if (counts->nr_refused)
-		log_warn("pid %d: %llu times memory of it was wanted beyond the %u MiB that are "
-			 "kept, or after reads hung: frames and values are missing",
+		log_warn("pid %d: %llu pages of its memory were not read, beyond %u MiB or after "
+			 "reads hung: frames and values are missing",
 			 pid, (unsigned long long)counts->nr_refused,
 			 REMOTE_MAX_PAGES / (1048576 / BPFPROF_READ_BYTES));
 	if (counts->nr_inconsistent && !counts->ended)
-		log_warn(
-			"pid %d: threads that ran each time they were read: %llu; their frames may "
-			"not belong together",
-			pid, (unsigned long long)counts->nr_inconsistent);
+		log_warn("pid %d: %llu threads ran each time they were read: their frames may not "
+			 "belong together",
+			 pid, (unsigned long long)counts->nr_inconsistent);
 	if (counts->nr_cut)
 		log_warn("pid %d: %llu stacks or lists of variables were left out: at most %u "
 			 "frames and %u variables are kept",
 			 pid, (unsigned long long)counts->nr_cut, DUMP_MAX_FRAMES,
 			 DUMP_MAX_VARIABLES);
 	if (counts->nr_bad)
-		log_warn("pid %d: objects of its interpreter that contradict themselves, since the "
-			 "process ran meanwhile or is damaged: %llu; frames may be missing",
+		log_warn("pid %d: %llu objects of its interpreter contradict themselves, since the "
+			 "process ran meanwhile or is damaged: frames may be missing",
 			 pid, (unsigned long long)counts->nr_bad);
 	log_debug("pid %d: read in %.1f ms, %llu rounds, %llu passes, %llu pages; %llu objects "
 		  "unreadable",
@@ -175,14 +171,12 @@ static int process_read(struct dumping *dumping, struct dump *dump, uint32_t pid
 	return thread_read(&dumping->reader, &request, dump, ret_counts);
 }
 
-/* The process added last descends from one that was added before. */
-static void parent_set(struct dump *dump, uint32_t parent)
+static void parent_set(const struct dump *dump, struct process_dump *process, uint32_t parent)
 {
-	struct process_dump *process = &dump->processes[dump->nr_processes - 1];
 	size_t i;
 
 	process->parent = parent;
-	for (i = 0; i + 1 < dump->nr_processes; i++)
+	for (i = 0; i < dump->nr_processes; i++)
 		if (dump->processes[i].pid == parent)
 			process->parent_cmdline = dump->processes[i].cmdline;
 }
@@ -214,6 +208,7 @@ static void task_set(struct strtab *strings, struct process_dump *process)
 static int read_one(struct dumping *dumping, pid_t pid, pid_t parent)
 {
 	struct thread_read_counts counts;
+	struct process_dump *process;
 	int err = process_read(dumping, &dumping->dump, (uint32_t)pid, &counts);
 	int status;
 
@@ -228,17 +223,17 @@ static int read_one(struct dumping *dumping, pid_t pid, pid_t parent)
 		log_error("pid %d: %s", pid, strerror(-err));
 		return err == -EPERM || err == -EACCES ? EXIT_PRIVILEGE : EXIT_FAILED;
 	}
-	if (dumping->only_python &&
-	    !dumping->dump.processes[dumping->dump.nr_processes - 1].python_version) {
+	process = &dumping->dump.processes[dumping->dump.nr_processes - 1];
+	if (dumping->only_python && !process->python_version) {
 		dump_drop(&dumping->dump);
-		if (counts.other_python) /* Python, if not one that can be shown */
+		if (counts.other_python)
 			say_counts(pid, &counts);
 		return EXIT_DONE;
 	}
-	parent_set(&dumping->dump, (uint32_t)parent);
-	container_set(dumping, &dumping->dump.processes[dumping->dump.nr_processes - 1]);
-	task_set(dumping->dump.strings, &dumping->dump.processes[dumping->dump.nr_processes - 1]);
-	if (dumping->dump.processes[dumping->dump.nr_processes - 1].threads_cut)
+	parent_set(&dumping->dump, process, (uint32_t)parent);
+	container_set(dumping, process);
+	task_set(dumping->dump.strings, process);
+	if (process->threads_cut)
 		log_warn("pid %d: its Python threads came and went while they were listed: some "
 			 "have no Python frames here",
 			 pid);
@@ -246,7 +241,7 @@ static int read_one(struct dumping *dumping, pid_t pid, pid_t parent)
 	return EXIT_DONE;
 }
 
-/* Children may go while their parents are read, and so may a pod's: that is no failure. */
+/* Descendants and processes of a pod may end meanwhile: that is no failure. */
 static int read_all(struct dumping *dumping)
 {
 	__cleanup(free_mem) struct dump_target *targets = NULL;
@@ -291,9 +286,7 @@ static int name_all(struct dumping *dumping)
 		return EXIT_FAILED;
 	}
 	if (hidden)
-		log_warn(
-			"kernel functions have no names: /proc/kallsyms hides its addresses (needs "
-			"CAP_SYSLOG and kernel.kptr_restrict below 2)");
+		sampler_warn_kernel_names();
 	if (symbolize_problem(&files))
 		log_warn("functions of some files have no names: %s", symbolize_problem(&files));
 	for (i = 0; i < files.nr; i++)
@@ -350,7 +343,7 @@ static bool has_unsampled(const struct process_dump *process)
 	return false;
 }
 
-/* Threads that ran, and that no sample met: they sleep by now, most of them. */
+/* Threads that ran and have no sample: most of them sleep by now. */
 static void read_again(struct dumping *dumping)
 {
 	struct thread_read_counts counts;
@@ -369,7 +362,7 @@ static void read_again(struct dumping *dumping)
 	}
 }
 
-/* Threads that were on a CPU. Without samples of them all others still are an answer. */
+/* Samples threads that were on a CPU. If that fails, the dump still has all others. */
 static void read_running(struct dumping *dumping)
 {
 	const struct dump_options *options = dumping->options;
@@ -392,7 +385,7 @@ static void read_running(struct dumping *dumping)
 	}
 }
 
-/* What --worker finds, of that what lives in the pods, and -p besides. */
+/* The workers that --worker matches, in the chosen pods if there are any, and the pids of -p. */
 static int choose_workers(struct dumping *dumping)
 {
 	const struct dump_options *options = dumping->options;
@@ -423,7 +416,7 @@ static int choose_workers(struct dumping *dumping)
 	return EXIT_DONE;
 }
 
-/* -p alone, -p among what lives in the pods, or all of that. */
+/* The pids of -p, those of them that live in the chosen pods, or all processes of these. */
 static int choose_pids(struct dumping *dumping)
 {
 	const struct dump_options *options = dumping->options;
@@ -470,7 +463,6 @@ static int choose_processes(struct dumping *dumping)
 	return status;
 }
 
-/* An answer, though an empty one. */
 static void say_no_python(const struct dumping *dumping)
 {
 	__cleanup(buf_fini) struct buf text = { .max = MESSAGE_MAX };
@@ -514,7 +506,7 @@ int dump_run(const struct dump_options *options)
 	int status = sampler_check();
 	size_t i;
 
-	/* Said before all the work; inside a pod they are other numbers. */
+	/* Before all the work; pids of a pod may be its own numbers. */
 	for (i = 0; i < options->nr_pids && !status && !options->containers.nr_pods; i++)
 		status = options->nr_pids == 1 ? check_target(options->pids[i]) : EXIT_DONE;
 	if (!status)

@@ -37,7 +37,7 @@ static int note_parent(void *all, pid_t pid, const struct proc_usage *usage)
 	return targets_add(all, pid, usage->parent);
 }
 
-/* What descends from parent, depth first. */
+/* Adds the descendants of parent, depth first. */
 static int descend(struct targets *targets, const struct targets *all, pid_t parent)
 {
 	size_t i;

@@ -4,10 +4,10 @@
 
 /*
  * Memory of processes as a cache of pages, filled by a BPF iterator many pages at a time: needs no
- * ptrace rights and stops nobody. A read may fault and so block for ever (FUSE, userfaultfd, a
+ * ptrace rights and stops no process. A read may fault and so block for ever (FUSE, userfaultfd, a
  * held mmap_lock), and while it does the target cannot map memory: so a child process reads, which
- * is killed when it takes too long. What it hung on is unreadable then, the rest is read.
- * After REMOTE_MAX_HUNG of these a process is given up: only what is here already can be read.
+ * is killed when it takes too long. The page on which it hung is unreadable then, the rest is read.
+ * After REMOTE_MAX_HUNG hung reads of a process only pages that are here already can be read.
  */
 
 #include <stdbool.h>
@@ -26,10 +26,10 @@ struct session;
 #define REMOTE_MAX_HUNG 3
 #define REMOTE_MAX_PAGES 16384 /* kept of one process: 64 MiB */
 
-/* The child, for all processes, one after another. To be made early: it is a fork. */
+/* The child reads all processes, one after another. It is a fork: make it while our memory is small. */
 int remote_child_new(struct remote_child **ret, struct session *session); /* 0 or -errno */
 void remote_child_free(struct remote_child *child);
-/* Reads are waited for longer while the child is ready to run and gets no CPU: so much in all. */
+/* Waits ready_ms longer, in all reads together, while the child is ready to run and gets no CPU. */
 void remote_child_patience(struct remote_child *child, unsigned int ready_ms);
 
 /*
@@ -48,24 +48,24 @@ void remote_limit(struct remote *remote, uint64_t deadline_ns, size_t max_pages)
 /* For the walkers: whole reads only. Borrowed. */
 struct unwind_reader *remote_reader(struct remote *remote);
 
-/* Says that [va, va + len) will be read soon, */
+/* Wants [va, va + len). */
 void remote_want(struct remote *remote, uint64_t va, uint64_t len);
-/* and reads all that was said, in as few passes as possible. */
+/* Reads all wanted pages, in as few passes as possible. */
 void remote_fetch(struct remote *remote);
 /*
- * From now on (until told otherwise) what is not here is not read but wanted, and reads of it fail:
- * so that the walks of many threads, tried again and again, share their passes. True: some did
- * since the last call.
+ * With defer, a page that is not here is wanted instead of read, and the read fails: so the walks of many
+ * threads, tried again and again, share their passes. True: a read failed so since the last call.
  */
 bool remote_defer(struct remote *remote, bool defer);
-/* Forgets what was read, so that it is read anew; not what hung. */
+/* Drops the pages, so that they are read anew, but for those that hung. */
 void remote_forget(struct remote *remote);
 
 struct remote_counts {
 	uint64_t nr_passes, nr_pages, nr_unreadable; /* pages */
-	uint64_t nr_hung; /* reads that were given up */
-	struct deadline_wait hung; /* what the last of them waited for */
-	uint64_t nr_refused; /* pages not asked for, after too many of those or beyond limits */
+	uint64_t nr_hung; /* reads that hung */
+	struct deadline_wait hung; /* what the last of these waited for */
+	uint64_t
+		nr_refused; /* pages that were not read, after too many hung reads or beyond limits */
 	uint64_t read_ns; /* time spent waiting for the kernel */
 };
 

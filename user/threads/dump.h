@@ -3,7 +3,7 @@
 #define BPFPROF_THREADS_DUMP_H
 
 /*
- * A dump in py-spy's words: text, and JSON with keys of our own besides. Names that targets chose
+ * Writes a dump as py-spy does: as text, or as JSON with keys of our own besides. Names that targets chose
  * cannot control the terminal.
  */
 
@@ -16,8 +16,8 @@ struct dump;
 struct dump_format {
 	bool native, kernel; /* these frames are shown too, and threads that Python does not know */
 	bool full_filenames;
-	bool waits; /* lines that say what a thread waits for, and in which call */
-	bool containers; /* and one for the pod and the container of a process */
+	bool waits; /* lines for what a thread waits for, and for its GPU call */
+	bool containers; /* a line for the pod and the container of a process */
 };
 
 void dump_text(struct buf *dst, const struct dump *dump, const struct dump_format *format);

@@ -23,15 +23,15 @@ static bool has_kind(const struct thread_dump *thread, enum thread_frame_kind ki
 	return false;
 }
 
-/* Has it frames of the program's own, which say more than the kernel's? */
+/* Has it frames of the program, which say more than kernel frames? */
 static bool has_user_frames(const struct thread_dump *thread)
 {
 	return has_kind(thread, THREAD_FRAME_NATIVE) || has_kind(thread, THREAD_FRAME_PYTHON);
 }
 
 /*
- * Python knows the thread, which runs no Python now: a C thread between two calls of it. That is all
- * there is to say, unless frames are missing.
+ * A thread that Python knows and that runs no Python now: a C thread between two calls of Python. Nothing of
+ * it is shown, unless frames are missing.
  */
 static bool runs_no_python(const struct thread_dump *thread)
 {

@@ -2,7 +2,7 @@
 #ifndef BPFPROF_THREADS_DUMP_VIEW_H
 #define BPFPROF_THREADS_DUMP_VIEW_H
 
-/* What of a dump is shown; the same for text and JSON. */
+/* The threads and frames of a dump that are shown, in text and JSON. */
 
 #include <stdbool.h>
 
@@ -18,10 +18,10 @@ bool dump_shows_thread(const struct process_dump *process, const struct thread_d
 		       const struct dump_format *format);
 bool dump_shows_frame(const struct process_dump *process, const struct thread_dump *thread,
 		      const struct thread_frame *frame, const struct dump_format *format);
-/* The file of a frame as people read it; "" if there is none. */
+/* The file of a frame as it is shown; "" if there is none. */
 const char *dump_frame_file(const struct dump *dump, const struct thread_frame *frame,
 			    const struct dump_format *format);
-/* What is shown of a frame, in room: "train (loop.py:12)", "cuStreamSynchronize". */
+/* Writes a frame as it is shown into room: "train (loop.py:12)", "cuStreamSynchronize". */
 void dump_frame_text(const struct dump *dump, const struct thread_frame *frame,
 		     char room[DUMP_FRAME_BYTES]);
 /* "idle", "active" or "active+gil" */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "threads/python_version.h"
+#include "threads/reading.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ static uint64_t version_find(struct python_heap *heap, uint64_t interpreter_va)
 	return python_dict_find(&iter, "version", MAX_KEYS);
 }
 
-/* The first word of sys.version, if it is of the version that the file says it is. */
+/* The first word of sys.version, if it is of the version that its file has. */
 static uint32_t version_of_sys(struct strtab *strings, struct python_heap *heap,
 			       uint64_t interpreter_va, const char *prefix)
 {
@@ -47,8 +47,8 @@ static uint32_t version_of_sys(struct strtab *strings, struct python_heap *heap,
 	return len > strlen(prefix) ? strtab_add_len(strings, text, len) : 0;
 }
 
-uint32_t dump_version(struct strtab *strings, uint32_t version, struct python_heap *heap,
-		      uint64_t interpreter_va)
+uint32_t python_version_name(struct strtab *strings, uint32_t version, struct python_heap *heap,
+			     uint64_t interpreter_va)
 {
 	static const char *const levels[] = {
 		[0xa] = "a", [0xb] = "b", [0xc] = "rc", [0xf] = NULL

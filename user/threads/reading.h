@@ -2,10 +2,7 @@
 #ifndef BPFPROF_THREADS_READING_H
 #define BPFPROF_THREADS_READING_H
 
-/*
- * One process while it is read: shared by thread_read.c, which goes from round to round, and
- * reading_stack.c, which takes one thread's stack, and by nobody else.
- */
+/* One process while it is read: what thread_read.c and the reading_*.c files share. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,6 +23,7 @@
 struct process;
 struct python_code_cache;
 struct remote;
+struct strtab;
 
 /* A CPython that runs in the process. */
 struct reading_python {
@@ -36,7 +34,7 @@ struct reading_python {
 	struct python_code_cache *codes;
 };
 
-/* Frames of the chain that one of them runs. */
+/* The frames of the chain that one runtime runs. */
 struct reading_part {
 	struct reading_python *python;
 	uint32_t end; /* index of the first frame behind them */
@@ -57,47 +55,50 @@ struct reading {
 	const struct thread_request *request;
 	struct strtab *strings;
 	struct process_dump *dump;
-	struct dump *all; /* that it is part of */
+	struct dump *all; /* the dump that gets the process */
 	struct thread_read_counts *counts;
-	struct process *process; /* its mappings, NULL: not known */
-	struct remote *remote; /* NULL: has no memory */
+	struct process *process; /* with its mappings; NULL: these are unknown */
+	struct remote *remote; /* its memory; NULL: it has none */
 	bool python_known; /* its thread states could be read */
 	struct reading_python pythons[BPFPROF_MAX_RUNTIMES];
-	uint32_t nr_pythons; /* that run */
-	struct python_thread_names names[BPFPROF_MAX_RUNTIMES]; /* of the threads of each of them */
+	uint32_t nr_pythons; /* runtimes that run */
+	struct python_thread_names names[BPFPROF_MAX_RUNTIMES]; /* threads of each runtime */
 	struct tasks tasks;
 	struct reading_thread *progress; /* of dump->threads */
 	struct {
 		uint32_t file, short_file;
-	} shorts[DUMP_SHORT_SLOTS]; /* short forms: looking at folders takes its time */
+	} shorts[DUMP_SHORT_SLOTS]; /* short forms of file names: finding them reads folders */
 	struct python_chain chain;
-	struct reading_part parts[BPFPROF_MAX_RUNTIMES]; /* of it, innermost first */
+	struct reading_part parts[BPFPROF_MAX_RUNTIMES]; /* of the chain, innermost first */
 	uint32_t nr_parts;
 	uint64_t native[DUMP_MAX_NATIVE_FRAMES];
 	uint64_t native_sps[DUMP_MAX_NATIVE_FRAMES +
-			    1]; /* where each of them begins, and the last ends */
+			    1]; /* where each native frame begins, and the last ends */
 	struct {
 		uint32_t image, comm_rank;
-	} nccl; /* where that image has a communicator's rank: cuda/library.h */
+	} nccl; /* offset of a communicator's rank in that image: cuda/library.h */
 	uint64_t python[PYTHON_CHAIN_MAX_FRAMES];
 	uint64_t merged[2 * DUMP_MAX_NATIVE_FRAMES + PYTHON_CHAIN_MAX_FRAMES + 1];
 };
 
 /* reading_collectives.c */
 
-/* Reads what frames of NCCL's say, of nr native and nr_merged merged ones. first: thread->frames has so many before these. 0 or -ENOMEM. */
+/*
+ * Reads the collectives that frames of NCCL hold, of nr native and nr_merged merged frames. thread->frames has
+ * `first` frames before these. 0 or -ENOMEM.
+ */
 int reading_collectives(struct reading *reading, struct thread_dump *thread, uint32_t nr,
 			size_t nr_merged, size_t first);
-/* The same, and takes nothing of it. */
+/* The same, only to learn which memory that needs. */
 void reading_collectives_try(struct reading *reading, uint32_t nr);
 
 /* reading_pythons.c */
 
-/* Which of the runtimes of the process run, and their thread states; anew in each round. */
+/* Finds the runtimes that run, and their thread states; anew in each round. */
 void reading_pythons_begin(struct reading *reading);
 void reading_pythons_end(struct reading *reading);
 void reading_pythons_fini(struct reading *reading);
-/* What Python knows of the thread: name, number, GIL. */
+/* Sets what Python knows about the thread: name, number, GIL. */
 void reading_identify(struct reading *reading, struct thread_dump *thread,
 		      const struct bpfprof_task_state *task);
 /* Fills in reading->chain: the frames of all states that Python has of the thread. */
@@ -105,11 +106,20 @@ void reading_chain(struct reading *reading, const struct bpfprof_task_state *tas
 /* The Python that runs the frame of that index. */
 struct reading_python *reading_python_of(struct reading *reading, size_t index);
 
+/* python_version.c */
+
+/*
+ * "3.11.7" as an id of strings: version as in python/layout.h. Up to 3.10 it lacks the bug fix number: then
+ * sys.version of the interpreter at interpreter_va (0: unknown) has it.
+ */
+uint32_t python_version_name(struct strtab *strings, uint32_t version, struct python_heap *heap,
+			     uint64_t interpreter_va);
+
 /* reading_stack.c */
 
 /* Are native frames needed: asked for, or all there is? */
 bool reading_wants_native(const struct reading *reading);
-/* Walks its stacks and takes nothing of it: to learn what memory that needs. */
+/* Walks its stacks only to learn which memory that needs. */
 void reading_walk(struct reading *reading, const struct bpfprof_task_state *task);
 /* Fills in its frames, innermost first. 0 or -ENOMEM. */
 int reading_stack(struct reading *reading, struct thread_dump *thread,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the frames of NCCL's functions say of the collectives that a thread is in. */
+/* Reads the arguments of collectives from the frames of NCCL's functions. */
 #include "threads/reading.h"
 
 #include <elf.h>
@@ -18,14 +18,14 @@
 #include "unwind/reader.h"
 
 /*
- * The outermost ones: what the program called, and for ncclBcast the ncclBroadcast in it. In 2.20
+ * The outermost frames: the function that the program called, and in ncclBcast also ncclBroadcast. In 2.20
  * and 2.21 the structure has 1.6 KiB.
  */
 #define MAX_FRAMES 2
 #define MAX_FRAME_BYTES 8192
 #define PAGE_BYTES 4096
 #define MAX_RANKS 65536
-#define MAX_PLACES 8 /* at which a process has a library; each name is looked for in all of them */
+#define MAX_PLACES 8 /* at which a process has a library; each name is searched in all of them */
 
 struct library {
 	struct elf_image *elf;
@@ -45,7 +45,7 @@ static struct image *nccl_image(const struct reading *reading, uint64_t wire)
 	return image && image->path && thread_call_is_nccl(image->path) ? image : NULL;
 }
 
-/* What the mapping adds to the addresses that its file has. */
+/* The difference between addresses in the mapping and in its file. */
 static bool mapping_bias(const struct elf_image *elf, const struct process_mapping *mapping,
 			 uint64_t *ret)
 {
@@ -64,7 +64,7 @@ static bool mapping_bias(const struct elf_image *elf, const struct process_mappi
 	return false;
 }
 
-/* A string in what a program cannot have changed without being told to: it is the file's. */
+/* A string of a segment that is not writable: the process has it as the file has it. */
 static bool text_read(struct elf_image *elf, uint64_t rva, char name[NCCL_INFO_NAME_BYTES])
 {
 	const struct elf_segment *seg = elf_image_segment_at(elf, rva, 0);
@@ -82,7 +82,7 @@ static bool text_read(struct elf_image *elf, uint64_t rva, char name[NCCL_INFO_N
 	return true;
 }
 
-/* Where the process has the image; false: at more places than are looked at. */
+/* Where the process maps the image; false: at more than MAX_PLACES places. */
 static bool places_find(struct library *library, const struct process *process,
 			const struct image *image)
 {
@@ -131,7 +131,7 @@ static size_t frame_find(struct reading *reading, uint32_t at, struct image *ima
 	return nccl_info_find(frame, (size_t)bytes, name_read, &library, found);
 }
 
-/* Where the image has a communicator's rank, its size behind and its hash before it. */
+/* The offset of the rank in a communicator; the size is behind it, the hash before it. */
 static uint32_t comm_rank(struct reading *reading, struct image *image)
 {
 	if (reading->nccl.image != image->id) {
@@ -161,7 +161,7 @@ static void comm_read(struct reading *reading, struct image *image,
 	collective->size = who.size;
 }
 
-/* All that one frame says; more than that is nothing that it says. */
+/* All collectives in one frame; with more than NCCL_INFO_MAX the frame is not understood. */
 static size_t frame_read(struct reading *reading, uint32_t at, struct image *image,
 			 struct thread_collective ret[NCCL_INFO_MAX])
 {
@@ -177,7 +177,7 @@ static size_t frame_read(struct reading *reading, uint32_t at, struct image *ima
 	return nr;
 }
 
-/* The next frame of NCCL's further in than *at, of one of the stacks; NULL if there is none. */
+/* The image of the next frame of NCCL further in than *at; NULL: none. */
 static struct image *next_in(const struct reading *reading, const uint64_t *frames, size_t *at)
 {
 	struct image *image;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Which CPython a process runs. Its mappings name places where a runtime would be; a runtime runs if
- * its lists lead to thread states that say that they belong there. There may be several.
+ * The CPython runtimes of a process. Its mappings have places where a runtime may be; a runtime runs if its
+ * lists lead to thread states that point back to it. There may be several.
  */
 #include "threads/reading.h"
 
@@ -16,14 +16,13 @@
 #include "proc/processes.h"
 #include "python/code_read.h"
 #include "python/pythons.h"
-#include "threads/python_version.h"
 
 #define MAX_LIST_READS 8
 #define MAX_VERSIONS_TEXT 256
 
 /*
- * A thread that ends while the list is read takes the rest of it away: then it is read again.
- * What a torn list counted means nothing.
+ * A thread that ends while the list is read hides the rest of it: then the list is read again, and the
+ * counts of the torn list are dropped.
  */
 static int tstates_read(struct reading *reading, struct reading_python *python)
 {
@@ -41,7 +40,7 @@ static int tstates_read(struct reading *reading, struct reading_python *python)
 	return err;
 }
 
-/* 0: it runs, and all that is needed of it is there. */
+/* 0: it runs, and its thread states are read. */
 static int python_begin(struct reading *reading, struct reading_python *python,
 			const struct process_python *at)
 {
@@ -66,7 +65,7 @@ static int python_begin(struct reading *reading, struct reading_python *python,
 	return err;
 }
 
-/* The one that was there first is named first. */
+/* The oldest runtime comes first. */
 static void versions_read(struct reading *reading)
 {
 	__cleanup(buf_fini) struct buf text = { .max = MAX_VERSIONS_TEXT };
@@ -76,9 +75,10 @@ static void versions_read(struct reading *reading)
 	for (i = reading->nr_pythons; i--;) {
 		python = &reading->pythons[i];
 		nr = python->tstates.nr_interpreters;
-		id = dump_version(reading->strings,
-				  pythons_version(reading->reader->walker.pythons, python->image),
-				  &python->heap, nr ? python->tstates.interpreters[nr - 1] : 0);
+		id = python_version_name(
+			reading->strings,
+			pythons_version(reading->reader->walker.pythons, python->image),
+			&python->heap, nr ? python->tstates.interpreters[nr - 1] : 0);
 		if (!id || id == last)
 			continue;
 		buf_printf(&text, "%s%s", text.len ? ", " : "", strtab_get(reading->strings, id));

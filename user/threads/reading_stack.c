@@ -66,7 +66,7 @@ static bool is_entry(const struct reading *reading, size_t index)
 	return false;
 }
 
-/* What py-spy says of that, which differs by version. */
+/* As py-spy sets it, which differs by version. */
 static void entry_set(const struct reading *reading, const struct reading_python *python,
 		      struct thread_frame *frame, size_t index)
 {
@@ -186,7 +186,7 @@ static uint32_t native_walk(struct reading *reading, const struct bpfprof_task_s
 	};
 
 	*stop = 0;
-	if (!task->regs[UNWIND_RIP]) { /* a thread of the kernel's in this process: io_uring */
+	if (!task->regs[UNWIND_RIP]) { /* a kernel thread in this process: io_uring */
 		*stop = BPFPROF_STOP_COMPLETE;
 		return 0;
 	}
@@ -198,7 +198,7 @@ static uint32_t native_walk(struct reading *reading, const struct bpfprof_task_s
 			   DUMP_MAX_NATIVE_FRAMES, stop, stack.ts_ns);
 }
 
-/* Are there frames of Pythons that tell nothing of the C calls that run them? */
+/* Are there frames of runtimes that do not mark the C calls that run them? */
 static bool has_objects(const struct reading *reading)
 {
 	uint32_t i, begin = 0;

@@ -16,7 +16,7 @@
 #include "threads/thread_reader.h"
 #include "bpfprof.h"
 
-/* All frames without a name, as the stacks of a profile. */
+/* All frames without a name, as one stack of a profile. */
 struct collected {
 	uint64_t *wires;
 	struct thread_frame **frames;
@@ -32,7 +32,7 @@ static int collect_frame(struct collected *c, struct thread_frame *frame, size_t
 	if (vec_grow(c->wires, c->nr + 1, cap, VEC_BOUNDED) ||
 	    vec_grow(c->frames, c->nr + 1, c->cap, VEC_BOUNDED))
 		return -ENOMEM;
-	/* Addresses outside of files mean something in their process only. */
+	/* Addresses outside of files belong to their process. */
 	if (wire >> BPFPROF_FRAME_SHIFT == BPFPROF_FRAME_NATIVE_VA)
 		wire = (uint64_t)BPFPROF_FRAME_NATIVE_VA << BPFPROF_FRAME_SHIFT |
 		       (process < AGGREGATE_MAX_VA_PROCESSES ? process + 1 : 0)

@@ -34,7 +34,7 @@ bool thread_call_is_nccl(const char *path)
 	return is_library(path, "libnccl.so") || is_library(path, "librccl.so");
 }
 
-/* As libcuda and libnccl export it; NCCL's have a twin for those who wrap them. */
+/* A function of libcuda or libnccl that is hooked; each of NCCL has a twin for wrappers. */
 static bool is_hooked(const char *name)
 {
 	const struct gpu_function *functions;
@@ -69,13 +69,13 @@ static bool is_of_user(const struct thread_frame *frame)
 	return frame->kind == THREAD_FRAME_NATIVE || frame->kind == THREAD_FRAME_PYTHON;
 }
 
-/* Where a profiler is told of the call its frame may still hold what another one left there. */
-static bool is_told(const struct strtab *strings, const struct thread_dump *thread, size_t frame)
+/* While NVTX reports the call to a profiler, its frame may still hold what another call left there. */
+static bool is_in_nvtx(const struct strtab *strings, const struct thread_dump *thread, size_t frame)
 {
 	return frame && strcasestr(strtab_get(strings, thread->frames[frame - 1].name), "nvtx");
 }
 
-/* Is it of the call, and of the function whose frame it was found in? */
+/* Does it belong to the call, and to the function whose frame held it? */
 static bool is_of_call(const struct strtab *strings, const struct thread_dump *thread,
 		       const struct thread_collective *one)
 {
@@ -86,10 +86,10 @@ static bool is_of_call(const struct strtab *strings, const struct thread_dump *t
 	function = frame_call(strings, &thread->frames[one->frame]);
 	return function && nccl_info_is_of(&one->info, function) &&
 	       nccl_info_is_of(&one->info, strtab_get(strings, thread->gpu_call)) &&
-	       !is_told(strings, thread, one->frame);
+	       !is_in_nvtx(strings, thread, one->frame);
 }
 
-/* Which of those in its frames the call is; NULL if that is not clear. */
+/* The collective that the call is; NULL if its frames hold several. */
 static const struct thread_collective *arguments_choose(const struct strtab *strings,
 							const struct thread_dump *thread)
 {
@@ -113,7 +113,7 @@ static void thread_call(struct thread_dump *thread, struct strtab *strings)
 	bool called = true;
 	size_t i, at = 0;
 
-	/* Leaf first: what is further out is what was called. */
+	/* Leaf first: the program called the outermost one. */
 	for (i = 0; i < thread->nr_frames; i++) {
 		if (thread->frames[i].kind != THREAD_FRAME_NATIVE)
 			continue;
@@ -122,7 +122,7 @@ static void thread_call(struct thread_dump *thread, struct strtab *strings)
 			continue;
 		call = found;
 		at = i;
-		/* Threads of the driver's own begin in it. */
+		/* The driver's own threads begin in libcuda. */
 		called = i + 1 < thread->nr_frames && is_of_user(&thread->frames[i + 1]);
 		caller = called ? strtab_get(strings, thread->frames[i + 1].name) : "";
 		called = called && strcmp(caller, "start_thread") && strcmp(caller, "clone3") &&

@@ -3,9 +3,8 @@
 #define BPFPROF_THREADS_THREAD_DUMP_H
 
 /*
- * What every thread of some processes is doing, once: what the writers of `dump` read. Strings are
- * ids of the dump's strtab (0 = ""), as the targets have them: writers make them safe. Owned by
- * whoever made it.
+ * The stacks and states of all threads of some processes, at one moment. Strings are ids of the dump's
+ * strtab (0 = ""), as the targets have them: writers make them safe. The caller that made a dump frees it.
  */
 
 #include <stdbool.h>
@@ -37,12 +36,12 @@ struct thread_frame {
 	uint32_t file; /* of Python: co_filename; native: the image */
 	uint32_t short_file;
 	uint32_t line; /* 0 = unknown */
-	bool has_variables; /* they were asked for and could be read */
+	bool has_variables; /* variables were asked for and could be read */
 	uint32_t first_variable, nr_variables; /* in the thread's */
 	uint64_t wire; /* native, kernel: as in bpfprof.h, callers minus one */
 };
 
-/* What a frame of NCCL's says of the collective that it is, and the communicator of its rank. */
+/* A collective that a frame of NCCL holds, and the communicator of its rank. */
 struct thread_collective {
 	size_t frame; /* in the thread's */
 	struct nccl_info info;
@@ -52,30 +51,29 @@ struct thread_collective {
 };
 
 struct thread_dump {
-	uint32_t tid; /* as we see it */
+	uint32_t tid; /* in our pid namespace */
 	uint32_t kernel_tid; /* outside of all pid namespaces */
 	uint64_t thread_id; /* pthread_self() where Python knows it, else 0 */
 	uint32_t name; /* Python's name of it; else comm */
 	bool has_name;
-	bool is_python; /* Python has a state of it */
+	bool is_python; /* Python has a thread state for it */
 	uint32_t order; /* among Python's thread states, newest first */
 	bool active; /* as py-spy means it */
 	bool owns_gil;
 	bool running; /* was on a CPU: its registers cannot be read */
-	bool sampled, sampled_well; /* so its frames are those of a sample; of one without gaps */
+	bool sampled, sampled_well; /* its frames are those of a sample; of one without gaps */
 	bool consistent; /* it did not run while it was read */
 	char state; /* R S D T t Z X I P */
-	uint64_t asleep_ns; /* at least, 0: not, or not known */
-	int32_t syscall; /* number, negative: in none */
+	uint64_t asleep_ns; /* at least; 0: awake, or unknown */
+	int32_t syscall; /* number; negative: none */
 	uint64_t syscall_arg; /* its first argument */
 	uint32_t wait_channel; /* kernel function that it sleeps in, if known */
 	uint32_t waits_for; /* in words: "GIL", "lock", "read of a pipe", or "" */
-	uint32_t gpu_call; /* of CUDA or NCCL that it is in, or "" */
-	size_t gpu_frame; /* the frame that this is */
-	struct thread_collective *collectives; /* that its frames may be */
+	uint32_t gpu_call; /* the call of CUDA or NCCL that it is in, or "" */
+	size_t gpu_frame; /* index of its frame */
+	struct thread_collective *collectives; /* that its frames hold */
 	size_t nr_collectives;
-	const struct thread_collective
-		*gpu_arguments; /* the one that gpu_call is; NULL: not known */
+	const struct thread_collective *gpu_arguments; /* that of gpu_call; NULL: unknown */
 	struct thread_frame *frames; /* leaf first */
 	size_t nr_frames;
 	struct thread_variable *variables;
@@ -85,23 +83,24 @@ struct thread_dump {
 struct process_dump {
 	uint32_t pid; /* as we see it */
 	uint32_t kernel_pid; /* outside of all pid namespaces */
-	uint32_t parent; /* that brought it here, 0 = it was asked for */
+	uint32_t
+		parent; /* its ancestor that was asked for with its descendants; 0: it was asked for itself */
 	uint32_t cmdline, parent_cmdline;
 	uint32_t executable;
 	uint32_t python_version; /* "3.11.7"; 0 = not Python */
 	uint32_t comm;
-	uint32_t container, container_id, pod, namespace; /* that it lives in */
+	uint32_t container, container_id, pod, namespace; /* in which it lives */
 	uint32_t pod_pid; /* in its own pid namespace, 0 = not known */
 	uint32_t ray_task; /* its title as a Ray worker */
 	bool kernel_thread;
-	bool threads_cut; /* Python has more of them than could be read */
+	bool threads_cut; /* Python has more thread states than could be read */
 	struct thread_dump *threads; /* oldest first */
 	size_t nr_threads;
-	bool has_gil_holder; /* and it sleeps */
+	bool has_gil_holder; /* a thread sleeps and holds the GIL */
 	size_t gil_holder; /* index in threads */
 };
 
-/* More of them would be nothing to read, and would fill our memory: 28 and 24 MiB. */
+/* Nobody reads more of them, and they would fill our memory: 28 and 24 MiB. */
 #define DUMP_MAX_FRAMES (1U << 19)
 #define DUMP_MAX_VARIABLES (1U << 20)
 
@@ -118,9 +117,9 @@ void dump_fini(struct dump *dump);
 struct process_dump *dump_add(struct dump *dump);
 /* The thread, by its number outside of all pid namespaces; NULL: none. */
 struct thread_dump *process_dump_find(const struct process_dump *process, uint32_t kernel_tid);
-/* Takes over what b has of the threads that in a were running. b's strings must be a's. */
+/* Takes threads that were running in a, and were not sampled, from b. Both have the same strings. */
 void process_dump_take(struct process_dump *a, struct process_dump *b);
-/* Takes the last one away again. */
+/* Frees the last process. */
 void dump_drop(struct dump *dump);
 void thread_dump_fini(struct thread_dump *thread);
 

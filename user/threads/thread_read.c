@@ -52,7 +52,7 @@ static bool is_kernel_thread(const struct bpfprof_task_state *task)
 	return task->flags & BPFPROF_TASK_KTHREAD;
 }
 
-/* As our pid namespace numbers it: what links and people understand. */
+/* The number in our pid namespace, which links and people understand. */
 static uint32_t shown_tid(const struct bpfprof_task_state *task)
 {
 	return task->reader_tid ? task->reader_tid : task->task.tid;
@@ -93,7 +93,7 @@ static int threads_begin(struct reading *reading)
 	return dump->nr_threads ? 0 : -ENODATA;
 }
 
-/* What hung once need not hang again. */
+/* The command line is not read from a process whose mappings hung: it would hang, too. */
 static void process_describe(struct reading *reading, const struct bpfprof_task_state *task)
 {
 	struct process_dump *dump = reading->dump;
@@ -152,7 +152,7 @@ static void mappings_learn(struct reading *reading, uint32_t tid)
 		dump->executable = strtab_add(reading->strings, image->path);
 }
 
-/* Reads one thread, or as much of one that runs as can be had. */
+/* Reads one thread; of a thread on a CPU only its state. */
 static int thread_take(struct reading *reading, size_t index, const struct bpfprof_task_state *task)
 {
 	struct thread_dump *thread = &reading->dump->threads[index];
@@ -176,7 +176,7 @@ static int thread_take(struct reading *reading, size_t index, const struct bpfpr
 	return err;
 }
 
-/* Walks one thread over what is here: what is not will be. True: it was all here. */
+/* Walks one thread over memory that is here, and wants the rest. True: all of it was here. */
 static bool thread_try(struct reading *reading, const struct bpfprof_task_state *task)
 {
 	remote_defer(reading->remote, true);
@@ -191,8 +191,8 @@ static bool is_late(const struct reading *reading)
 }
 
 /*
- * Memory that will be needed is asked for in few passes: all threads are walked as far as what is
- * here goes, then all that they lack is read at once.
+ * Reads memory in few passes: all threads are walked as far as the memory here reaches, then all that they
+ * lack is read at once.
  */
 static void threads_prefetch(struct reading *reading)
 {
@@ -227,7 +227,7 @@ static void thread_leave(struct reading *reading, size_t index)
 	reading->counts->nr_late += !reading->dump->threads[index].nr_frames;
 }
 
-/* Every thread that is still to be read, once. 0 or -ENOMEM. */
+/* Reads every thread that is still to be read once. 0 or -ENOMEM. */
 static int round_read(struct reading *reading)
 {
 	const struct bpfprof_task_state *task;
@@ -255,7 +255,7 @@ static int round_read(struct reading *reading)
 	return err;
 }
 
-/* Which of them ran while they were read? How many are to be read again. */
+/* Finds threads that ran while they were read. The number of threads to read again. */
 static size_t round_judge(struct reading *reading)
 {
 	const struct bpfprof_task_state *task;
@@ -318,12 +318,12 @@ static int rounds(struct reading *reading)
 		reading->counts->ended = err == -ESRCH || (!err && all_ended(&reading->tasks));
 		nr = round_judge(reading);
 	}
-	if (reading->counts->ended) /* who knows for how long already */
+	if (reading->counts->ended) /* at an unknown time */
 		for (i = 0; i < reading->dump->nr_threads; i++)
 			reading->dump->threads[i].consistent = false;
 	reading->counts->read_ns += time_monotonic_ns() - start_ns;
 	for (i = 0; i < reading->dump->nr_threads; i++) {
-		/* One that stopped running in the end only was not read either. */
+		/* A thread that stopped running only at the end was not read either. */
 		reading->dump->threads[i].running =
 			reading->progress[i].progress == THREAD_RUNNING ||
 			(reading->progress[i].progress == THREAD_TO_READ &&
@@ -340,10 +340,7 @@ static bool ends_with(const char *text, const char *end)
 	return len >= end_len && !strcmp(text + len - end_len, end);
 }
 
-/*
- * What py-spy takes for idle although it is about to run: event loops between two events. Its
- * rule goes by the innermost frame alone.
- */
+/* py-spy takes event loops between two events for idle, by their innermost frame alone. */
 static bool seems_idle(const struct reading *reading, const struct thread_frame *frame)
 {
 	const char *name = strtab_get(reading->strings, frame->name);
@@ -391,7 +388,7 @@ static void process_finish(struct reading *reading)
 	for (i = 0; i < dump->nr_threads; i++)
 		thread_judge_idle(reading, &dump->threads[i]);
 	for (i = 0; i < dump->nr_threads && !dump->has_gil_holder; i++) {
-		/* One that ran took it after its state was read, and did not sleep with it. */
+		/* A thread that ran took the GIL after its state was read, and did not sleep with it. */
 		dump->has_gil_holder = dump->threads[i].owns_gil && !dump->threads[i].active &&
 				       dump->threads[i].consistent;
 		dump->gil_holder = i;

@@ -11,7 +11,7 @@
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 #define MAX_SCHEDULER_FRAMES 16
 
-/* How every sleep ends in the kernel: says nothing of why. */
+/* Functions in which every sleep in the kernel ends: they give no reason. */
 static const char *const scheduler[] = {
 	"__schedule",	       "schedule",	    "preempt_schedule", "schedule_timeout",
 	"schedule_hrtimeout",  "io_schedule",	    "__switch_to",	"context_switch",
@@ -186,7 +186,7 @@ static const char *kernel_reason(struct thread_dump *thread, const struct strtab
 	return words;
 }
 
-/* The leaf-most of a few native frames that is known. Below Python's nothing counts. */
+/* The outermost known function of the few native frames inside the first Python frame. */
 static const char *native_reason(const struct thread_dump *thread, const struct strtab *strings)
 {
 	const char *words = NULL, *found;
