@@ -15,14 +15,13 @@
 #include "base/time.h"
 #include "base/vec.h"
 #include "elf/image.h"
+#include "proc/blocked_devs.h"
 #include "proc/image_file.h"
 #include "proc/origins.h"
 #include "unwind/cfi.h"
 
 #define RETRY_NS 5000000000ULL
 #define RETRY_SOON_NS 200000000ULL
-#define BLOCKED_NS 10000000000ULL
-#define MAX_BLOCKED_DEVS 16
 #define OWNED_SLACK_SECONDS 2 /* clocks are set, and time stamps of files are coarse */
 #define MAX_SCANS 2048
 #define LOOK_TIMEOUT_MS 500
@@ -41,12 +40,6 @@ struct image_entry {
 	UT_hash_handle hh;
 	struct image_key key;
 	struct image image;
-};
-
-struct blocked_dev {
-	uint32_t dev;
-	uint64_t until_ns;
-	uint64_t call; /* the one that hung there */
 };
 
 /* What was found out of a folder. */
@@ -68,8 +61,7 @@ struct images {
 	uint32_t nr_files;
 	uint32_t nr_open, max_open;
 	size_t path_bytes, copy_bytes;
-	struct blocked_dev blocked[MAX_BLOCKED_DEVS];
-	uint32_t next_blocked;
+	struct blocked_devs blocked;
 	struct look looks[MAX_SCANS];
 	struct image *warm[MAX_WARM + 1]; /* latest first */
 	uint32_t nr_warm;
@@ -77,35 +69,28 @@ struct images {
 	uint64_t nr_way[IMAGE_NR_WAYS]; /* of files that were forgotten */
 };
 
-static int entry_add(struct images *images, struct image_entry *entry)
+/* path: on the heap, taken over. NULL: out of memory, or too many images. */
+static struct image_entry *entry_add(struct images *images, char *path)
 {
+	struct image_entry *entry = NULL;
+
 	if (images->nr_files >= BPFPROF_IMAGE_FIRST_FILE + IMAGES_MAX_FILES ||
 	    images->nr == IMAGES_MAX_IDS) {
 		images->nr_problem[IMAGE_TOO_MANY]++;
-		return -E2BIG;
+	} else if (path &&
+		   !vec_grow(images->by_id, images->nr + 1, images->cap_ids, IMAGES_MAX_IDS)) {
+		entry = calloc(1, sizeof(*entry));
 	}
-	if (vec_grow(images->by_id, images->nr + 1, images->cap_ids, IMAGES_MAX_IDS))
-		return -ENOMEM;
+	if (!entry) {
+		free(path);
+		return NULL;
+	}
+	entry->image.path = path;
+	images->path_bytes += strlen(path);
 	entry->image.id = images->nr;
 	images->nr_files++;
 	images->by_id[images->nr++] = entry;
-	return 0;
-}
-
-/* The ids that are not files: BPFPROF_IMAGE_NONE and BPFPROF_IMAGE_VDSO. */
-static int add_fixed(struct images *images, const char *path)
-{
-	struct image_entry *entry = calloc(1, sizeof(*entry));
-
-	if (!entry)
-		return -ENOMEM;
-	entry->image.path = strdup(path);
-	if (!entry->image.path || entry_add(images, entry)) {
-		free(entry->image.path);
-		free(entry);
-		return -ENOMEM;
-	}
-	return 0;
+	return entry;
 }
 
 int images_new(struct images **ret, struct deadline_runner *runner, const char *host_root,
@@ -122,7 +107,9 @@ int images_new(struct images **ret, struct deadline_runner *runner, const char *
 		if (!images->host_root)
 			goto fail;
 	}
-	if (origins_new(&images->origins) || add_fixed(images, "") || add_fixed(images, "[vdso]"))
+	/* The ids that are not files: BPFPROF_IMAGE_NONE and BPFPROF_IMAGE_VDSO. */
+	if (origins_new(&images->origins) || !entry_add(images, strdup("")) ||
+	    !entry_add(images, strdup("[vdso]")))
 		goto fail;
 	*ret = images;
 	return 0;
@@ -248,16 +235,12 @@ static char *path_copy(struct images *images, const char *path)
 {
 	static const char deleted[] = " (deleted)";
 	size_t len = path ? strlen(path) : 0;
-	char *copy;
 
 	if (len >= sizeof(deleted) && !strcmp(path + len - (sizeof(deleted) - 1), deleted))
 		len -= sizeof(deleted) - 1;
 	if (images->path_bytes + len > MAX_PATH_BYTES)
 		len = 0;
-	copy = strndup(path ? path : "", len);
-	if (copy)
-		images->path_bytes += len;
-	return copy;
+	return strndup(path ? path : "", len);
 }
 
 bool image_is_made_code(const struct image *image)
@@ -289,16 +272,10 @@ static void set_problem(struct images *images, struct image *image, enum image_p
 static struct image_entry *file_add(struct images *images, const struct image_key *key,
 				    const char *path)
 {
-	struct image_entry *entry = calloc(1, sizeof(*entry));
+	struct image_entry *entry = entry_add(images, path_copy(images, path));
 
 	if (!entry)
 		return NULL;
-	entry->image.path = path_copy(images, path);
-	if (!entry->image.path || entry_add(images, entry)) {
-		free(entry->image.path);
-		free(entry);
-		return NULL;
-	}
 	entry->key = *key;
 	entry->image.ino = key->ino;
 	entry->image.dev = key->dev;
@@ -307,7 +284,7 @@ static struct image_entry *file_add(struct images *images, const struct image_ke
 	return entry;
 }
 
-/* The file was written anew: what is known of its old self holds for old frames only. */
+/* The file was written anew: the old entry serves old frames only. */
 static struct image_entry *file_supersede(struct images *images, struct image_entry *old)
 {
 	struct image_entry *entry;
@@ -321,11 +298,16 @@ static struct image_entry *file_supersede(struct images *images, struct image_en
 	return entry;
 }
 
-/* It has changed, and may be an ELF file now. */
-static void image_renew(struct image *image)
+/* The entry of a file whose size or time is another one now. */
+static struct image_entry *file_changed(struct images *images, struct image_entry *entry)
 {
-	image->state = IMAGE_UNOPENED;
-	image->problem = IMAGE_FINE;
+	if (entry->image.was_open)
+		return file_supersede(images, entry);
+	if (image_is_made_code(&entry->image)) { /* it may be an ELF file now */
+		entry->image.state = IMAGE_UNOPENED;
+		entry->image.problem = IMAGE_FINE;
+	}
+	return entry;
 }
 
 uint32_t images_add(struct images *images, const struct bpfprof_vma *vma, const char *path)
@@ -341,12 +323,8 @@ uint32_t images_add(struct images *images, const struct bpfprof_vma *vma, const 
 	HASH_FIND(hh, images->by_key, &key, sizeof(key), entry);
 	if (!entry)
 		entry = file_add(images, &key, path);
-	else if (entry->image.was_open &&
-		 (entry->image.size != vma->size || entry->image.mtime_sec != vma->mtime_sec))
-		entry = file_supersede(images, entry);
-	else if (image_is_made_code(&entry->image) &&
-		 (entry->image.size != vma->size || entry->image.mtime_sec != vma->mtime_sec))
-		image_renew(&entry->image);
+	else if (entry->image.size != vma->size || entry->image.mtime_sec != vma->mtime_sec)
+		entry = file_changed(images, entry);
 	if (!entry)
 		return BPFPROF_IMAGE_NONE;
 	if (path && path[0] && !entry->image.path[0]) {
@@ -355,6 +333,7 @@ uint32_t images_add(struct images *images, const struct bpfprof_vma *vma, const 
 		if (copy) {
 			free(entry->image.path);
 			entry->image.path = copy;
+			images->path_bytes += strlen(copy);
 		}
 	}
 	entry->image.size = vma->size;
@@ -394,31 +373,6 @@ static enum image_problem problem_of(int err)
 	}
 }
 
-static bool dev_is_blocked(const struct images *images, uint32_t dev, uint64_t now_ns)
-{
-	uint32_t i;
-
-	for (i = 0; i < MAX_BLOCKED_DEVS; i++)
-		if (images->blocked[i].dev == dev &&
-		    (images->blocked[i].until_ns > now_ns ||
-		     deadline_is_stuck(images->runner, images->blocked[i].call)))
-			return true;
-	return false;
-}
-
-/* A file system that hangs must not take up more than one of the runner's threads. */
-static void dev_block(struct images *images, uint32_t dev, uint64_t now_ns)
-{
-	struct blocked_dev *blocked;
-
-	do /* fewer calls hang than there are places */
-		blocked = &images->blocked[images->next_blocked++ % MAX_BLOCKED_DEVS];
-	while (deadline_is_stuck(images->runner, blocked->call));
-	blocked->dev = dev;
-	blocked->until_ns = now_ns + BLOCKED_NS;
-	blocked->call = deadline_last_stuck(images->runner);
-}
-
 static bool has_hung(const struct image *image)
 {
 	return image->state == IMAGE_OPEN && image_file_hung(&image->source);
@@ -436,11 +390,12 @@ void images_fail(struct images *images, struct image *image, int err, uint64_t n
 	set_problem(images, image, problem_of(err));
 	image->state = IMAGE_FAILED;
 	image->retry_ns = now_ns + RETRY_NS;
-	if (err != -ETIMEDOUT || dev_is_blocked(images, image->dev, now_ns))
+	if (err != -ETIMEDOUT ||
+	    blocked_devs_have(&images->blocked, images->runner, image->dev, now_ns))
 		return;
 	/* A disk does not hang; then it was us who got no CPU for so long. */
 	if (image_file_dev_may_block(image->dev))
-		dev_block(images, image->dev, now_ns);
+		blocked_devs_add(&images->blocked, images->runner, image->dev, now_ns);
 	else
 		image->retry_ns = now_ns + RETRY_SOON_NS;
 }
@@ -511,7 +466,8 @@ int images_open(struct images *images, struct image *image, uint64_t now_ns)
 	}
 	if (image->state == IMAGE_FAILED && now_ns < image->retry_ns)
 		return -EIO;
-	if (image->id == BPFPROF_IMAGE_NONE || dev_is_blocked(images, image->dev, now_ns)) {
+	if (image->id == BPFPROF_IMAGE_NONE ||
+	    blocked_devs_have(&images->blocked, images->runner, image->dev, now_ns)) {
 		set_problem(images, image, IMAGE_BLOCKED);
 		return -EIO;
 	}

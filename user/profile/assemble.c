@@ -134,8 +134,7 @@ static int processes_copy(struct profile *p, const struct aggregate_view *view)
 }
 
 /* Samples of calls follow the ordinary ones. */
-static int calls_copy(struct profile *p, const struct aggregate_view *view,
-		      bool even_none)
+static int calls_copy(struct profile *p, const struct aggregate_view *view, bool even_none)
 {
 	const struct aggregate_call_sample *from;
 	const struct profile_call *call;
