@@ -3,35 +3,36 @@
 #define BPFPROF_PROC_CGROUP_LIMITS_H
 
 /*
- * The limits that a process's cgroups set, and what was used of them: of cgroup v2, and of v1 where the
- * controllers still hang there. The nearest group from the process's up that has a limit counts.
- * Paths come from the kernel; names in them are the target's.
+ * The limits of the cgroups of a process, and how much of them is used: cgroup v2, and v1 for controllers
+ * that are still there. The nearest group with a limit counts, from that of the process upwards. Paths
+ * come from the kernel; the target chooses names in them.
  */
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-#define CGROUP_DIR_MAX 512 /* longer ones are not looked at */
+#define CGROUP_DIR_MAX 512 /* longer ones are ignored */
 
-/* Folders of the groups that limit; "" = nothing does, or that cannot be seen from here. */
+/* The folders of the groups with a limit; "": there is none, or it cannot be seen from here. */
 struct cgroup_limits {
 	char cpu[CGROUP_DIR_MAX];
 	char memory[CGROUP_DIR_MAX];
-	bool hidden; /* they lie outside of our own cgroup namespace */
+	bool hidden; /* the groups lie outside of our own cgroup namespace */
 };
 
 struct cgroup_cpu {
-	double cpus; /* that may be used at once, 0: no limit */
-	uint64_t nr_periods, nr_throttled, throttled_ns; /* since it was made */
+	double cpus; /* the group may use at once, 0: no limit */
+	uint64_t nr_periods, nr_throttled, throttled_ns; /* since the group was made */
 };
 
 struct cgroup_memory {
 	uint64_t max_bytes; /* 0: no limit */
-	uint64_t used_bytes; /* but for files that were not used lately: these can be dropped */
+	uint64_t
+		used_bytes; /* without files that were not used lately: the kernel can drop these */
 };
 
-/* text: of /proc/PID/cgroup. root: where the node's file system is, "" = here. */
+/* text: of /proc/PID/cgroup. root: the folder of the node's file system, "": /. */
 void cgroup_limits_parse(struct cgroup_limits *ret, const char *root, const char *text);
 /* 0 or -errno: as proc_file_read(). */
 int cgroup_limits_find(struct cgroup_limits *ret, const char *root, pid_t pid);

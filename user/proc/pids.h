@@ -2,7 +2,7 @@
 #ifndef BPFPROF_PROC_PIDS_H
 #define BPFPROF_PROC_PIDS_H
 
-/* Lists of process ids, and a walk over all processes that there are. */
+/* Lists of process ids, and a walk over all processes. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@ struct proc_usage;
 
 #define PIDS_MAX 65536
 
-/* All zero is empty. To be freed by pids_fini(). */
+/* All zero is an empty list; pids_fini() frees it. */
 struct pids {
 	pid_t *list;
 	size_t nr, cap;
@@ -25,8 +25,8 @@ void pids_fini(struct pids *pids);
 bool pids_have(const pid_t *list, size_t nr, pid_t pid);
 
 /*
- * Calls fn for each process that /proc shows, kernel threads and zombies too, in no order; some may
- * come and go meanwhile. Ends with what fn returned unless that was 0. 0 or -errno.
+ * Calls fn for each process in /proc, kernel threads and zombies too, in no order; processes may start
+ * and exit meanwhile. A result of fn other than 0 ends the walk and is returned. 0 or -errno.
  */
 int pids_each(int (*fn)(void *arg, pid_t pid, const struct proc_usage *usage), void *arg);
 

@@ -3,10 +3,10 @@
 #define BPFPROF_PROC_RANKS_H
 
 /*
- * Which part of a distributed job a process is: a few variables of the environment that it was
- * started with, which torchrun, Ray, Slurm and whoever else starts ranks set. Secrets stand beside them: only these are
- * looked at, and whoever read the rest wipes it. What a program puts into its own
- * environment later on (os.environ) is not in there.
+ * The place of a process in a distributed job: a few variables of the environment that it was started
+ * with, which torchrun, Ray, Slurm and other launchers set. The environment holds secrets: only these
+ * variables are kept, and the caller wipes the rest. Variables that a program sets later (os.environ)
+ * are not in it.
  */
 
 #include <stdbool.h>
@@ -14,28 +14,28 @@
 
 #define RANKS_TEXT_MAX 64
 
-/* Letters, digits and a few signs of names; "" if not said. */
+/* Letters, digits and a few signs of names; "": not set. */
 struct ranks {
 	char rank[RANKS_TEXT_MAX]; /* RANK */
 	char local_rank[RANKS_TEXT_MAX]; /* LOCAL_RANK */
 	char world_size[RANKS_TEXT_MAX]; /* WORLD_SIZE */
 	char slurm_job[RANKS_TEXT_MAX]; /* SLURM_JOB_ID */
-	char slurm_node[RANKS_TEXT_MAX]; /* SLURM_NODEID: its number in the job */
+	char slurm_node[RANKS_TEXT_MAX]; /* SLURM_NODEID: number of the node in the job */
 };
 
-/* An environment that is read piece by piece. All zero to begin with. */
+/* Reads an environment piece by piece. All zero to begin with. */
 struct ranks_reader {
 	struct ranks ranks;
 	bool in_long; /* the next piece begins within a variable longer than a piece */
 };
 
 /*
- * Takes what is in the next piece, of entries NAME=VALUE with a NUL behind each. How many bytes it is done
- * with (never 0 unless len is): the next piece begins there. last: nothing comes behind it.
+ * Reads the next piece: entries NAME=VALUE, each with a NUL. Returns the number of bytes it has
+ * consumed (0 only if len is 0): the next piece begins there. last: no piece follows.
  */
 size_t ranks_take(struct ranks_reader *reader, const char *piece, size_t len, bool last);
 
-/* slurm_job from the text of /proc/PID/cgroup, if it was not in the environment. */
+/* Sets slurm_job from the text of /proc/PID/cgroup if the environment has none. */
 void ranks_take_cgroup(struct ranks *ranks, const char *text);
 
 bool ranks_any(const struct ranks *ranks);

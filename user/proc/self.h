@@ -2,7 +2,7 @@
 #ifndef BPFPROF_PROC_SELF_H
 #define BPFPROF_PROC_SELF_H
 
-/* What we cost ourselves. */
+/* The memory and CPU time that bpfprof itself takes. */
 
 #include <stdint.h>
 
@@ -14,10 +14,10 @@ struct self_usage {
 	double age_seconds; /* since exec, to the resolution of clock ticks */
 };
 
-/* Memory that nobody shares with us, also not a process that we were forked from. 0 if not known. */
+/* Memory that no other process shares, not even the parent. 0: not known. */
 uint64_t self_private_bytes(void);
 
-/* The part of own_bytes that grows, and is cheap to ask for. 0 if not known. */
+/* The part of own_bytes that grows; cheap to read. 0: not known. */
 uint64_t self_anonymous_bytes(void);
 
 int self_usage_read(struct self_usage *ret); /* 0 or -errno */

@@ -3,9 +3,10 @@
 #define BPFPROF_PROC_TARGET_MOUNT_H
 
 /*
- * From a path of another mount namespace to the file system behind it: the process's own mountinfo says
- * which one is mounted there and which folder of it, and that file system may be mounted
- * here as well, at a container's rootfs or as a volume. For overlays also the folders of its layers.
+ * Leads from a path of another mount namespace to the file system behind it. The mountinfo of the
+ * process says which file system is mounted there, and which folder of it; that file system may be
+ * mounted here as well, as a container's rootfs or a volume. An overlay also has the folders of its
+ * layers.
  */
 
 #include <limits.h>
@@ -14,29 +15,29 @@
 
 struct mount_line;
 
-#define TARGET_MOUNT_MAX_BYTES (1U << 20) /* of a target's mountinfo: some 8000 mounts */
+#define TARGET_MOUNT_MAX_BYTES (1U << 20) /* read of mountinfo: some 8000 mounts */
 #define TARGET_MOUNT_MAX_LAYERS 500 /* OVL_MAX_STACK of the kernel */
 
 struct target_mount {
 	dev_t dev;
 	char path[PATH_MAX]; /* within the file system */
 	char inside[PATH_MAX]; /* within the mount */
-	char *layers; /* options of an overlay; NULL: is none */
+	char *layers; /* options of an overlay; NULL: it is none */
 };
 
 /*
- * The mount that path lies on, by the mountinfo file open as fd. 0, -ENOENT, -ENAMETOOLONG,
- * -E2BIG (too many mounts: the rest may hold a better one), -ENOMEM or -errno of read.
+ * Finds the mount that path lies on in the mountinfo file open as fd. 0, -ENOENT, -ENAMETOOLONG, -E2BIG
+ * (too many mounts: the rest may hold a better one), -ENOMEM or -errno of read.
  */
 int target_mount_find(struct target_mount *ret, int fd, const char *path);
 void target_mount_fini(struct target_mount *mount);
 
-/* Where the path lies below the mount of that line (another namespace's); NULL: it is not in there. */
+/* The path below the mount of that line of another namespace; NULL: it does not lie there. */
 const char *target_mount_below(const struct target_mount *mount, const struct mount_line *line);
 
 /*
- * The nth layer of the overlay, upper folder first, as a path of the node, into ret[size].
- * Relative ones are resolved as containerd and docker mean them. 0, -ENOENT (no more), -ENAMETOOLONG.
+ * Writes the nth layer of the overlay, upper folder first, as a path of the node to ret[size]. Relative
+ * paths are resolved as containerd and docker do. 0, -ENOENT (no more layers), -ENAMETOOLONG.
  */
 int target_mount_layer(const struct target_mount *mount, unsigned int nth, char *ret, size_t size);
 

@@ -2,7 +2,7 @@
 #ifndef BPFPROF_PROC_USAGE_H
 #define BPFPROF_PROC_USAGE_H
 
-/* What /proc tells of a process without asking for ptrace rights: stat and cmdline. */
+/* The files of /proc/PID that need no ptrace rights: stat and cmdline. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,9 +14,9 @@
 struct deadline_runner;
 
 struct proc_usage {
-	uint64_t cpu_ns; /* user and system, all threads, dead ones too */
+	uint64_t cpu_ns; /* user and system, all threads, exited ones too */
 	uint64_t rss_bytes;
-	uint64_t start_ns; /* since boot, in clock ticks' resolution */
+	uint64_t start_ns; /* since boot, to the resolution of clock ticks */
 	uint32_t nr_threads;
 	char state; /* R S D Z T ... */
 	uint32_t flags; /* PF_* */
@@ -32,21 +32,21 @@ bool proc_usage_has_memory(const struct proc_usage *usage);
 int proc_usage_read(struct proc_usage *ret, pid_t pid);
 
 /*
- * A small file of /proc/PID in one read of at most cap - 1 bytes, with a NUL behind it.
- * Bytes, -ESRCH or -errno.
+ * Reads a small file of /proc/PID in one read of at most cap - 1 bytes and ends it with a NUL. The number
+ * of bytes, -ESRCH or -errno.
  */
 ssize_t proc_file_read(char *dst, size_t cap, pid_t pid, const char *name);
 
 /*
- * Arguments with a NUL after each, as far as they fit into cap - 1 and PROC_CMDLINE_MAX - 1; a NUL
- * behind them. They lie in the memory of the process, where reading may hang. Bytes, -ETIMEDOUT or
- * -errno.
+ * Reads the arguments, a NUL after each, cut at cap - 1 and PROC_CMDLINE_MAX - 1 bytes, with one more
+ * NUL. They lie in the memory of the process, where reading may hang. The number of bytes, -ETIMEDOUT
+ * or -errno.
  */
 ssize_t proc_argv_read(struct deadline_runner *runner, char *dst, size_t cap, pid_t pid);
 
 /*
- * Arguments with blanks between them, cut at cap - 1 and PROC_CMDLINE_MAX - 1; empty for kernel
- * threads. 0, -ETIMEDOUT or -errno.
+ * Reads the arguments with blanks between them, cut at cap - 1 and PROC_CMDLINE_MAX - 1 bytes; kernel
+ * threads have none. 0, -ETIMEDOUT or -errno.
  */
 int proc_cmdline_read(struct deadline_runner *runner, char *dst, size_t cap, pid_t pid);
 
