@@ -7,6 +7,7 @@
 #include "base/strtab.h"
 #include "base/time.h"
 #include "profile/aggregate.h"
+#include "profile/jit_names.h"
 #include "profile/profile.h"
 #include "profile/symbolize.h"
 
@@ -19,7 +20,7 @@ int sampler_profile(struct sampler *sampler, const struct aggregate *aggregate, 
 					     .target_program = sampler->target_program,
 					     .now_ns = time_monotonic_ns() };
 	struct aggregate_view view;
-	char cut_map[SYMBOLIZE_MAP_BYTES] = "";
+	char cut_map[JIT_NAMES_PATH_BYTES] = "";
 	char host[HOST_NAME_BYTES];
 	int err;
 

@@ -3,10 +3,10 @@
 #define BPFPROF_CONTAINER_CGROUP_PATH_H
 
 /*
- * What /proc/PID/cgroup tells of a process's container. Paths are made by many programs (kubelet with
- * either driver, docker, podman, containerd's ctr, LXC, ECS), can be nested (docker in docker, kind, Ray's own groups
- * below the container's), are cut when we live in a cgroup namespace (0::/../../x), and a
- * container that may write its cgroups can make names of its own: an id from here should be proved.
+ * The ids of containers in /proc/PID/cgroup. Many programs make such paths (kubelet with either driver,
+ * docker, podman, containerd's ctr, LXC, ECS). Paths can be nested (docker in docker, kind, groups of
+ * Ray below that of the container) and are cut if bpfprof runs in a cgroup namespace (0::/../../x). A
+ * container that may write its cgroups can choose names: the caller should prove an id.
  */
 
 #include <stddef.h>
@@ -16,16 +16,16 @@
 #define CGROUP_MAX_IDS 8
 
 struct cgroup_ids {
-	/* Innermost first. Those from nr_sure on may be a container's name as well as anything else. */
+	/* Innermost first. An id from nr_sure on may be no name of a container at all. */
 	char ids[CGROUP_MAX_IDS][CGROUP_ID_MAX];
 	size_t nr, nr_sure;
 	char pod_uid[CGROUP_POD_UID_MAX]; /* with dashes, or 32 hex digits (static pods); "" */
 };
 
-/* text: the file, NUL-terminated. Takes the line that tells most: v2's, then v1's. */
+/* text: the file, with a NUL. Uses the line with the most facts: that of v2, then those of v1. */
 void cgroup_ids_parse(struct cgroup_ids *ret, const char *text);
 
-/* Is text a pod's uid? */
+/* Is text the uid of a pod? */
 int cgroup_is_pod_uid(const char *text, size_t len);
 
 #endif

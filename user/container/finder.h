@@ -3,9 +3,9 @@
 #define BPFPROF_CONTAINER_FINDER_H
 
 /*
- * Finds the container of one process, which costs some file reads: /proc of the process, then the bundles, and the node's
- * mounts if these have changed and the bundle is not where the cgroup path says. Remembers nothing of processes; that is
- * containers.c's part.
+ * Finds the container of one process by reading files: /proc of the process, then the bundles, and the
+ * mounts of the node if they have changed and the bundle is not where the cgroup path says. It keeps
+ * nothing about processes; containers.c does.
  */
 
 #include <stdbool.h>
@@ -18,23 +18,23 @@
 struct finder;
 
 struct finding {
-	bool of_node; /* no container; for this process only, unless whole_space */
-	bool whole_space; /* holds for all processes of its mount namespace */
-	bool more_later; /* something was not to be had now that may be later */
+	bool of_node; /* the process is in no container */
+	bool whole_space; /* the result holds for all processes of its mount namespace */
+	bool more_later; /* a source was not available and may be later */
 	enum container_source source; /* CONTAINER_FROM_NOWHERE: nothing found */
 	char id[CGROUP_ID_MAX];
-	struct oci_config config; /* with what the other sources gave where it says nothing */
+	struct oci_config config; /* facts that it lacks come from the other sources */
 	char rootfs[OCI_PATH_MAX];
 };
 
-/* As containers_new(); stats is counted into and borrowed. */
+/* As containers_new(); borrows stats and counts in it. */
 int finder_new(struct finder **ret, struct deadline_runner *runner, const char *proc,
 	       const char *host_root, struct containers_stats *stats);
 void finder_free(struct finder *finder);
 
-/* Reads where the process is; borrowed until the next call. NULL: it is gone, or cannot be read. */
+/* Reads the place of the process; borrowed until the next call. NULL: it has exited, or cannot be read. */
 const struct placement *finder_scan(struct finder *finder, uint32_t pid);
-/* What that place says; borrowed until the next call. */
+/* Finds the container of that place; borrowed until the next call. */
 const struct finding *finder_find(struct finder *finder);
 
 #endif

@@ -3,9 +3,9 @@
 #define BPFPROF_CONTAINER_KUBELET_MOUNTS_H
 
 /*
- * Which pod and container a process is of, from the files that kubelet mounts into each container (/etc/hosts,
- * /dev/termination-log): their place on the node names both. The last resort: it needs nothing of the node's
- * file system, but a pod can do without these mounts.
+ * The pod and container of a process, from the files that kubelet mounts into each container (/etc/hosts,
+ * /dev/termination-log): their paths on the node name both. This is the last resort: it needs no access
+ * to the file system of the node, but a pod can do without these mounts.
  */
 
 #include "container/cgroup_path.h"
@@ -19,7 +19,7 @@ struct kubelet_mounts {
 	char container[KUBELET_NAME_MAX];
 };
 
-/* Call for each line of the process's mountinfo, on an empty struct at first. */
+/* Reads one line of the mountinfo of the process into ret, which is all zero at first. */
 void kubelet_mounts_note(struct kubelet_mounts *ret, const struct mount_line *line);
 
 #endif

@@ -3,10 +3,10 @@
 #define BPFPROF_CONTAINER_OCI_CONFIG_H
 
 /*
- * What a runtime's description of a container says of its identity: the OCI config.json in its bundle
- * (opencontainers/runtime-spec, config.md) with the annotations of containerd's CRI plugin, CRI-O, nerdctl and podman, or dockerd's
- * config.v2.json with kubelet's labels. The environment in it holds secrets: only the variables listed in oci_config.c
- * are looked at, nothing else is kept, and what was parsed is wiped.
+ * The identity of a container in the description that its runtime keeps: the OCI config.json of the
+ * bundle (opencontainers/runtime-spec, config.md) with the annotations of containerd's CRI plugin, CRI-O,
+ * nerdctl and podman, or dockerd's config.v2.json with the labels of kubelet. The environment in it holds
+ * secrets: only the variables listed in oci_config.c are kept, and the parsed text is wiped.
  */
 
 #include <stddef.h>
@@ -14,7 +14,7 @@
 #define OCI_NAME_MAX 256
 #define OCI_PATH_MAX 4096
 
-/* Clean text (base/clean_text.h), "" if not said; all but root_path may be cut. */
+/* Clean text (base/clean_text.h), "": not set; all but root_path may be cut. */
 struct oci_config {
 	char name[OCI_NAME_MAX];
 	char pod[OCI_NAME_MAX];
@@ -26,8 +26,8 @@ struct oci_config {
 	char ray_node_type[OCI_NAME_MAX]; /* head or worker */
 	char rank[OCI_NAME_MAX], local_rank[OCI_NAME_MAX], world_size[OCI_NAME_MAX];
 	char slurm_job[OCI_NAME_MAX], slurm_node[OCI_NAME_MAX];
-	char root_path
-		[OCI_PATH_MAX]; /* as written: bytes of a path, absolute or relative to the bundle */
+	/* As written: a path of any bytes, absolute or relative to the bundle. */
+	char root_path[OCI_PATH_MAX];
 };
 
 /* text[len] is the whole file; the caller wipes it. 0, or as wiped_json_load(). */

@@ -3,8 +3,8 @@
 #define BPFPROF_CONTAINER_PLACEMENT_H
 
 /*
- * Where a process was put, as its own /proc files say that need no ptrace rights: its
- * root mount, its cgroups, what kubelet mounted for it.
+ * The place of a process, from files of /proc that need no ptrace rights: its root mount, its cgroups,
+ * and the mounts that kubelet made for it.
  */
 
 #include <stdbool.h>
@@ -17,15 +17,15 @@
 #define PLACEMENT_PATH_MAX 4096
 
 struct placement {
-	bool has_root; /* its root folder is a mount: not so after a chroot */
+	bool has_root; /* its root folder is a mount: not after a chroot */
 	dev_t root_dev;
-	char root[PLACEMENT_PATH_MAX]; /* folder of that file system */
+	char root[PLACEMENT_PATH_MAX]; /* the folder of that file system */
 	struct kubelet_mounts kubelet;
 	struct cgroup_ids cgroup;
-	bool cut; /* more mounts or cgroups than are read: some are not in here */
+	bool cut; /* it has more mounts or cgroups than are read */
 };
 
-/* proc: "/proc". 0, -ESRCH (gone), -ENOMEM, -errno of the files. */
+/* proc: "/proc". 0, -ESRCH (exited), -ENOMEM, -errno of the files. */
 int placement_read(struct placement *ret, const char *proc, uint32_t pid);
 
 #endif

@@ -5,11 +5,10 @@
 /*
  * Room findings: says what stands out in a recording, and which command shows more.
  *
- * What stands out in a recording, a sentence each: with the numbers that it rests on and a command
- * that shows more. The rules are here, as pure functions of what was measured; who measures
- * is findings/record_findings.h. Nothing is found from a name alone, and nothing that a healthy program
- * does too. Names in the facts must be clean text; in a command they stand only if no shell
- * takes them for anything else.
+ * This file: the rules, pure functions of measured facts (findings/record_findings.h measures). A
+ * finding is a sentence with the numbers behind it and a command that shows more. No rule judges by a
+ * name alone, or finds a thing that a healthy program does too. Names in the facts must be clean text; a
+ * command contains a name only if it is one word to any shell.
  */
 
 #include <stdbool.h>
@@ -49,57 +48,61 @@ struct finding {
 struct findings {
 	struct finding list[FINDINGS_MAX_OF_KIND * (FINDING_NR_KINDS - 1)];
 	size_t nr;
-	uint32_t nr_of_kind[FINDING_NR_KINDS]; /* those that are not in the list too */
+	uint32_t nr_of_kind[FINDING_NR_KINDS]; /* including those that found no room in the list */
 };
 
-/* `short_tasks` and so on: in JSON. */
+/* The name in JSON: `short_tasks` and so on. */
 const char *finding_name(enum finding_kind kind);
 size_t findings_left_out(const struct findings *findings);
 
-/* Calls of one name in a recording of duration_ns: many short ones, one much longer than the rest. */
+/* Calls of one name in a recording of duration_ns: many short calls, or one much longer than the rest. */
 void findings_of_task(struct findings *findings, const struct task_time *task,
 		      uint64_t duration_ns);
 
-/* Workers that should do the same: actors of one class, ranks of one job. */
+/* Workers that should do equal work: actors of one class, ranks of one job. */
 struct workers_fact {
 	const char *name; /* of the class, or the job */
 	bool ranks;
-	uint32_t nr; /* those that ran on a CPU */
-	uint64_t total_ns, most_ns, median_ns; /* CPU time: of all, of the busiest, of the others */
+	uint32_t nr; /* workers that ran on a CPU */
+	uint64_t total_ns; /* CPU time of all workers */
+	uint64_t most_ns; /* CPU time of the busiest worker */
+	uint64_t median_ns; /* CPU time of the others */
 	uint32_t most_pid;
-	const char *most_name; /* of a rank; else NULL */
+	const char *most_name; /* of the busiest rank; NULL: no rank */
 	uint64_t most_samples;
 };
 void findings_of_workers(struct findings *findings, const struct workers_fact *fact,
 			 uint64_t duration_ns);
 
-/* A Python process, of whose threads one held the GIL most of the time. */
+/* A Python process with a thread that held the GIL most of the time. */
 struct gil_fact {
 	const char *name; /* of the process */
 	uint32_t pid, tid;
 	const char *thread;
-	uint64_t samples, held; /* of that thread */
-	uint64_t watched_ns; /* while it was watched, it ran, or waited for a CPU, for: */
-	uint64_t on_cpu_ns;
-	uint32_t nr_waiting; /* other threads that want the GIL too, */
-	double wakes; /* how often these woke in a second, together, each while it was watched, */
-	uint64_t waiting_run_ns; /* and how long they ran */
+	uint64_t samples; /* of that thread */
+	uint64_t held; /* samples of that thread in which it held the GIL */
+	uint64_t watched_ns; /* how long the thread was watched */
+	uint64_t on_cpu_ns; /* how long it ran, or waited for a CPU, meanwhile */
+	uint32_t nr_waiting; /* other threads that want the GIL */
+	double wakes; /* wakeups per second of all these, while each was watched */
+	uint64_t waiting_run_ns; /* how long these ran */
 };
 void findings_of_gil(struct findings *findings, const struct gil_fact *fact);
 
 /* Threads that a library started in one process, or in several with the same CPUs. */
 struct pool_fact {
-	const char *library; /* base name of the file that they begin in */
+	const char *library; /* base name of the file that the threads begin in */
 	uint32_t nr_processes, nr_threads; /* that ran */
-	uint32_t cpus; /* that they may use, by affinity and by limits of their cgroup */
+	uint32_t cpus; /* the threads may use, by affinity and by limits of their cgroup */
 	uint32_t logical, cores; /* of the machine */
-	uint64_t run_ns, wait_ns; /* on a CPU; ready to run without one */
-	double runnable; /* how many of them did one or the other, on average */
-	uint32_t pid; /* the process with the most of them */
+	uint64_t run_ns; /* time on a CPU */
+	uint64_t wait_ns; /* time ready to run without a CPU */
+	double runnable; /* threads that ran or were ready, on average */
+	uint32_t pid; /* the process with the most threads */
 	const char *name;
 };
 void findings_of_pool(struct findings *findings, const struct pool_fact *fact);
-/* What to say and set for such a library: `OpenBLAS`, `OPENBLAS_NUM_THREADS`. NULL, where nothing is known. */
+/* The name and the variable of such a library: `OpenBLAS`, `OPENBLAS_NUM_THREADS`. NULL: not known. */
 const char *pool_name(const char *library);
 const char *pool_setting(const char *library);
 
@@ -108,23 +111,24 @@ struct wait_fact {
 	const char *name;
 	uint32_t pid;
 	uint64_t waited_ns;
-	const char *function, *line; /* equal: there is no line of the program's own */
+	const char *function, *line; /* equal: the stack has no line of the program itself */
 };
 void findings_of_wait(struct findings *findings, const struct wait_fact *fact,
 		      uint64_t duration_ns);
 
-/* A process whose first thread waited for what its children handed it (loader_wait.h). */
+/* A process whose first thread waited for data from its children (loader_wait.h). */
 struct starved_fact {
 	const char *name;
 	uint32_t pid;
-	uint64_t waited_ns, nr_waits; /* for them */
-	uint64_t run_ns; /* that it was on a CPU */
-	const uint32_t *children;
-	uint32_t nr_children; /* and of these: */
-	/* Sums: that their first threads slept and ran, and that any thread ran, or wanted to. */
-	uint64_t child_asleep_ns, child_run_ns, child_awake_ns;
+	uint64_t waited_ns, nr_waits; /* for the children */
+	uint64_t run_ns; /* time of the first thread on a CPU */
+	const uint32_t *children; /* pids */
+	uint32_t nr_children;
+	uint64_t child_asleep_ns; /* sum: the first threads of the children slept */
+	uint64_t child_run_ns; /* sum: the first threads of the children ran */
+	uint64_t child_awake_ns; /* sum: some thread of a child ran or was ready to run */
 };
-/* Told of children that cannot keep up with a process that has work of its own. */
+/* True: the children cannot keep up with a process that has work of its own. */
 bool findings_of_starved(struct findings *findings, const struct starved_fact *fact,
 			 uint64_t duration_ns);
 
@@ -133,11 +137,11 @@ bool findings_of_starved(struct findings *findings, const struct starved_fact *f
 struct memory_point {
 	uint64_t ts_ns, bytes;
 };
-/* A series that keeps its whole length: when it is full, every other point goes. All zero to begin. */
+/* Points over the whole time: when it is full, every other point is dropped. All zero to begin. */
 struct memory_series {
 	struct memory_point points[MEMORY_POINTS];
 	uint32_t nr;
-	uint64_t every_ns; /* points closer than this are left out, but the last one */
+	uint64_t every_ns; /* closer points are left out, except the last one */
 	struct memory_point last;
 };
 void memory_series_add(struct memory_series *series, uint64_t ts_ns, uint64_t bytes);
@@ -146,19 +150,19 @@ struct memory_fact {
 	const char *name;
 	uint32_t pid;
 	const struct memory_series *series;
-	bool born; /* it began during the recording: at first every program grows */
+	bool born; /* it started during the recording: every program grows at first */
 	bool exited;
-	uint64_t limit_left_bytes; /* to the limit of its cgroup; UINT64_MAX: it has none */
+	uint64_t limit_left_bytes; /* up to the limit of its cgroup; UINT64_MAX: it has none */
 };
 void findings_of_memory(struct findings *findings, const struct memory_fact *fact);
 
-/* A cgroup with limits, and some process in it. */
+/* A cgroup with limits, and a process in it. */
 struct limits_fact {
 	const char *name;
 	uint32_t pid;
-	double cpus; /* CPU time per time that is allowed; 0: no limit */
+	double cpus; /* the group may use at once, 0: no limit */
 	uint64_t nr_periods, nr_throttled, throttled_ns; /* in the recording */
-	uint64_t memory_bytes; /* without what can be dropped at once */
+	uint64_t memory_bytes; /* without memory that the kernel can drop at once */
 	uint64_t memory_max; /* 0: no limit */
 };
 void findings_of_limits(struct findings *findings, const struct limits_fact *fact);

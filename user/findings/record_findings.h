@@ -3,9 +3,8 @@
 #define BPFPROF_FINDINGS_RECORD_FINDINGS_H
 
 /*
- * The findings of one recording: what samples, titles and /proc tell while it runs, and the sentences
- * that findings/findings.h makes of it in the end. All functions take NULL for a recording that
- * wants none.
+ * The findings of one recording: collects facts from samples, titles and /proc while it runs, and applies
+ * the rules of findings/findings.h at the end. All functions take NULL for a recording without findings.
  */
 
 #include <stdbool.h>
@@ -24,33 +23,34 @@ struct sampler;
 struct stats_reasons;
 
 /*
- * Of a sampler that is open; borrows it, and host_root (or NULL). chosen: samples are chosen by what
- * only they tell (name, container): calls count only of workers that had one. judges: titles are
- * told of for its sake alone, so it may say which it wants. 0 or -ENOMEM.
+ * Borrows the open sampler, and host_root (or NULL). chosen: a filter chooses samples by name or
+ * container, so calls count only for workers with a sample. judges: titles are recorded for findings
+ * alone, so findings may choose among them. 0 or -ENOMEM.
  */
 int record_findings_new(struct record_findings **ret, struct sampler *sampler,
 			const char *host_root, bool chosen, bool judges);
 void record_findings_free(struct record_findings *findings);
 
 void record_findings_sample(struct record_findings *findings, const struct aggregate_input *input);
-/* The samples of a process until now turn out not to be wanted. */
+/* The samples of the process until now are not wanted. */
 void record_findings_forget(struct record_findings *findings, const struct bpfprof_task_id *task);
 void record_findings_title(struct record_findings *findings,
 			   const struct bpfprof_title_event *event);
-/* ts_ns: when it ended. */
+/* ts_ns: when the process exited. */
 void record_findings_exit(struct record_findings *findings, const struct bpfprof_task_id *task,
 			  uint64_t ts_ns);
 void record_findings_tick(struct record_findings *findings, uint64_t now_ns);
 
 extern const struct counter record_findings_counters[];
-/* Adds what findings do not know of for want of room. */
+
+/* Adds the counters of facts for which there was no room. */
 void record_findings_stats(const struct record_findings *findings, struct stats_reasons *dst);
 
-/* Sampling has stopped, at now_ns. */
+/* Sampling stopped at now_ns. */
 void record_findings_end(struct record_findings *findings, uint64_t now_ns);
-/* After that. duration_ns: of the recording. */
+/* Applies the rules; after record_findings_end(). duration_ns: of the recording. */
 void record_findings_make(struct record_findings *findings, uint64_t duration_ns);
-/* Before that, of a finished profile of time that includes waiting. */
+/* Before record_findings_make(): a finished profile of time that includes waiting. */
 void record_findings_waits(struct record_findings *findings, const struct profile *profile);
 void record_findings_tell(const struct record_findings *findings);
 /* A JSON array of {kind, text, command}. */

@@ -2,7 +2,7 @@
 #ifndef BPFPROF_PROFILE_AGGREGATE_ROLLOVER_H
 #define BPFPROF_PROFILE_AGGREGATE_ROLLOVER_H
 
-/* From the aggregate of an interval to that of the next one. */
+/* Carries calls and samples over from the aggregate of an interval to that of the next one. */
 
 #include <stdint.h>
 
@@ -11,14 +11,14 @@ struct aggregate_call_at;
 struct aggregate_view;
 
 /*
- * The place of a call of `from` in `to`: its process, thread and stack are made there if need be, and
- * counted as no sample. 0, -EINVAL (at is not of `from`) or -ENOMEM.
+ * Finds or makes process, thread and stack of a call of `from` in `to`, without counting a sample. 0,
+ * -EINVAL (at is not of `from`) or -ENOMEM.
  */
 int aggregate_rollover(struct aggregate *to, const struct aggregate_view *from,
 		       const struct aggregate_call_at *at, struct aggregate_call_at *ret);
 /*
- * What goes on as it did: a sample like that one of `from`, which counts for nothing yet
- * (aggregate_hold()). Its index in `to`, -EINVAL or -ENOMEM.
+ * Holds a sample in `to` that equals that sample of `from` (aggregate_hold()). Its index in `to`, -EINVAL
+ * or -ENOMEM.
  */
 int64_t aggregate_rollover_sample(struct aggregate *to, const struct aggregate *from,
 				  int64_t sample);

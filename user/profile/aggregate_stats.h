@@ -9,7 +9,7 @@ struct run_stats;
 
 extern const struct counter aggregate_counters[];
 
-/* Sets the counts of samples and stacks, adds the reasons why stacks end and samples are lost. */
+/* Sets the counts of samples and stacks; adds the reasons for ends of stacks and lost samples. */
 void aggregate_stats(struct run_stats *stats, const struct aggregate_view *view);
 
 #endif

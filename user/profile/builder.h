@@ -3,9 +3,9 @@
 #define BPFPROF_PROFILE_BUILDER_H
 
 /*
- * A struct profile put together piece by piece, from files. Equal pieces are kept once, so that
- * the same stack of many files costs no more than that of one; samples that differ in nothing but
- * their numbers are added up. Bounded in bytes. The caller owns the struct; not thread-safe.
+ * Builds a struct profile piece by piece, from files. Equal pieces are kept once, so that the same stack
+ * of many files costs no more than that of one; samples that differ only in their numbers are added up.
+ * Bounded in bytes. The caller owns the struct; not thread-safe.
  */
 
 #include <stddef.h>
@@ -16,26 +16,26 @@
 #include "profile/profile.h"
 
 struct profile_builder {
-	struct strtab *strings; /* of the profile: to be filled by the caller */
+	struct strtab *strings; /* of the profile; the caller fills it */
 	struct table_budget budget;
-	uint64_t seed; /* files choose the keys */
+	uint64_t seed; /* of hashes: files choose the keys */
 	struct piece_set mappings, locations, containers, processes, calls, samples;
 	struct vec stacks, stack_hashes, stack_locations;
 	struct index stack_index;
-	struct vec call_values; /* per sample, once there is one with calls */
+	struct vec call_values; /* per sample, after the first sample of calls */
 };
 
 /* At most so many bytes of arrays and strings. 0 or -ENOMEM. */
 int profile_builder_init(struct profile_builder *b, size_t max_bytes);
 void profile_builder_fini(struct profile_builder *b);
 
-/* The index of item[size] in set, which it is added to. 0, -E2BIG or -ENOMEM. */
+/* Adds item[size] to set; *ret is its index. 0, -E2BIG or -ENOMEM. */
 int profile_builder_piece(struct profile_builder *b, struct piece_set *set, const void *item,
 			  size_t size, uint32_t *ret);
 
 /*
- * These add one piece and give its number, as profile.h has it: index + 1 of mappings, containers and
- * calls, an index of the others. 0, -E2BIG or -ENOMEM.
+ * Each function adds one piece; *ret is its number as in profile.h: index + 1 for mappings, containers and
+ * calls, else the index. 0, -E2BIG or -ENOMEM.
  */
 int profile_builder_mapping(struct profile_builder *b, const struct profile_mapping *mapping,
 			    uint32_t *ret);
@@ -49,11 +49,11 @@ int profile_builder_call(struct profile_builder *b, const struct profile_call *c
 /* Leaf first. */
 int profile_builder_stack(struct profile_builder *b, const uint32_t *locations, uint32_t nr,
 			  uint32_t *ret);
-/* Adds to the sample that is like this one, if there is. values: of calls, else NULL. */
+/* Adds to an equal sample if there is one. values: of calls, else NULL. */
 int profile_builder_sample(struct profile_builder *b, const struct profile_sample *sample,
 			   const uint64_t values[PROFILE_NR_CALL_VALUES]);
 
-/* *ret gets everything, profile_fini() is due; the builder is empty then. */
+/* Moves everything to *ret, for which profile_fini() is due; the builder is empty afterwards. */
 void profile_builder_finish(struct profile_builder *b, struct profile *ret);
 
 #endif

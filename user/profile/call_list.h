@@ -16,13 +16,13 @@ struct call_list {
 	struct piece_set calls; /* struct profile_call */
 	struct vec samples; /* struct aggregate_call_sample */
 	uint64_t nr_lost; /* calls */
-	uint64_t nr_unlabelled; /* calls that there was no room for */
+	uint64_t nr_unlabelled; /* descriptions for which there was no room */
 };
 
 void call_list_fini(struct call_list *list);
-/* Id of the text, 0 of NULL and ""; STRTAB_OVERFLOW's if there is no room. */
+/* The id of the text, 0 for NULL and ""; without room that of STRTAB_OVERFLOW. */
 uint32_t call_list_label(struct call_list *list, struct table_budget *budget, const char *text);
-/* Index + 1, 0 if there is no room. */
+/* Index + 1, 0: no room. */
 uint32_t call_list_add(struct call_list *list, struct table_budget *budget, uint64_t seed,
 		       const struct aggregate_call_labels *labels);
 /* 0, -E2BIG or -ENOMEM. */

@@ -3,9 +3,9 @@
 #define BPFPROF_PROFILE_IDLE_H
 
 /*
- * Threads that wait because there is nothing for them to do: idle workers of thread pools, pollers
- * of gRPC and Ray, event loops beside the main thread. In time that includes waiting they would be
- * most of the picture. Which they are is told by functions alone, never by a thread's name.
+ * Recognizes idle threads: workers of thread pools, pollers of gRPC and Ray, event loops beside the first
+ * thread, which wait because they have nothing to do. In time that includes waiting they would be most
+ * of the picture. Only functions on the stack count, never the name of a thread.
  */
 
 #include <stdbool.h>
@@ -20,20 +20,20 @@ struct stats_reasons;
 #define IDLE_FRAME "[parked]"
 
 struct idle_counts {
-	uint64_t samples, ns; /* that were folded */
-	uint32_t nr_stacks; /* different ones that they had */
+	uint64_t samples, ns; /* folded */
+	uint32_t nr_stacks; /* different stacks of these samples */
 };
 
 extern const struct counter idle_counters[];
 /*
- * Replaces the stack of every sample that tells of a parked thread by IDLE_FRAME alone; what is
- * alike then becomes one sample. Only of waits, never of a process's first thread. 0 or -ENOMEM,
- * then the profile is as it was.
+ * Replaces the stack of every sample of an idle thread by IDLE_FRAME alone and joins samples that become
+ * equal. Only waits count, and never the first thread of a process. 0; -ENOMEM: the profile stays as it
+ * was.
  */
 int profile_fold_idle(struct profile *profile, struct idle_counts *ret);
-/* The same, which is counted in waits. 0 or -ENOMEM. */
+/* The same, and adds the counts to waits. 0 or -ENOMEM. */
 int profile_fold_idle_counted(struct profile *profile, struct stats_reasons *waits);
-/* Has a thread that waits with this stack nothing to do? May be the first one, whose loop is idle. */
+/* Is a thread that waits with this stack idle? It may be the first thread, in an idle loop. */
 bool profile_stack_is_idle(const struct profile *profile, const struct profile_stack *stack);
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef BPFPROF_PROFILE_IDLE_NAMES_H
 #define BPFPROF_PROFILE_IDLE_NAMES_H
 
-/* What profile/idle.h says of a stack, for who knows its frames by their texts alone. */
+/* profile/idle.h for callers that have only the texts of the frames. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@ struct idle_frame {
 	const char *text; /* `name (file.py)`, `name (libfoo.so)`, `libfoo.so+0x1f2e` */
 };
 
-/* Leaf first. Has a thread that waits with this stack nothing to do? No without memory, too. */
+/* Leaf first. Is a thread that waits with this stack idle? Without memory: no. */
 bool idle_frames_are_known(const struct idle_frame *frames, size_t nr);
 
 #endif

@@ -3,11 +3,10 @@
 #define BPFPROF_PROFILE_LIVE_SYMBOLIZER_H
 
 /*
- * Names frames for a live table, group by group: those of one file in one pass over its
- * symbols. A pass may take long (a library of hundreds of megabytes), so passes get a share of the
- * time only, of which some is saved up: what is over it is `FILE [no name yet]` for an interval.
- * After each pass step() is called, so that samples are taken on meanwhile. Kernel functions
- * come from a table in memory (some 8 MiB), which is read anew now and then.
+ * Names frames for a live table: the frames of one file in one pass over its symbols. A pass may take
+ * long (a library of hundreds of megabytes), so passes have a budget of time; frames beyond it are
+ * `FILE [no name yet]` for an interval. After each pass step() is called, so that sampling goes on.
+ * Kernel functions come from a table in memory (some 8 MiB), which is read again now and then.
  */
 
 #include <stdbool.h>
@@ -28,18 +27,18 @@ struct live_symbolizer {
 	struct deadline_runner *runner;
 	void (*step)(void *arg); /* NULL is fine */
 	void *arg;
-	/* From here on all zero at first. */
+	/* The members below are all zero at first. */
 	struct kallsyms_table *kallsyms;
-	uint64_t kallsyms_ns; /* when it was read */
+	uint64_t kallsyms_ns; /* when the table was read */
 	struct budget passes;
-	uint64_t nr_passes, nr_postponed; /* frames that got a makeshift */
+	uint64_t nr_passes, nr_postponed; /* nr_postponed: frames with a makeshift name */
 	struct stats_reasons files; /* problems of files */
 	int kernel_names_hidden;
 };
 
 void live_symbolizer_fini(struct live_symbolizer *symbolizer);
 
-/* For live_feed(); borrows namer. */
+/* For live_feed(); borrows symbolizer. */
 struct live_names live_symbolizer_fill(struct live_symbolizer *symbolizer);
 
 #endif

@@ -3,9 +3,9 @@
 #define BPFPROF_PROFILE_PROFILE_H
 
 /*
- * One finished, symbolized profile: what the writers of formats/ read. Plain
- * arrays joined by indexes; strings are ids of the profile's strtab (0 = "").
- * Owned by whoever made it; writers borrow it and change nothing.
+ * One finished, symbolized profile, which the writers of formats/ read. Plain arrays refer to each other by
+ * index; strings are ids of the strtab of the profile (0 = ""). The maker owns it; writers borrow it and
+ * change nothing.
  */
 
 #include <stdbool.h>
@@ -27,31 +27,31 @@ enum location_kind {
 	LOCATION_CALL = 5, /* a call of CUDA or NCCL, or the GPU kernel that it launches */
 };
 
-/* What is told of the calls that a sample stands for. */
+/* The numbers of the calls that a sample stands for. */
 enum profile_call_value {
 	PROFILE_CALLS,
 	PROFILE_BLOCKED_NS, /* host time inside calls that block */
 	PROFILE_MOVED_BYTES,
 	PROFILE_ALLOCATED_BYTES,
-	PROFILE_INUSE_BYTES, /* of what was allocated there: not yet freed */
-	PROFILE_DEVICE_IDLE_NS, /* the device had nothing to do before this launch */
-	PROFILE_HOST_ALLOCATED_BYTES, /* the same of page-locked memory of the host */
+	PROFILE_INUSE_BYTES, /* the part of the allocated bytes that is not yet freed */
+	PROFILE_DEVICE_IDLE_NS, /* the device was idle before this launch */
+	PROFILE_HOST_ALLOCATED_BYTES, /* page-locked memory of the host */
 	PROFILE_HOST_INUSE_BYTES,
-	PROFILE_TENSOR_ALLOCATED_BYTES, /* of memory that PyTorch has: what it hands out for tensors */
+	PROFILE_TENSOR_ALLOCATED_BYTES, /* memory that PyTorch hands out for tensors */
 	PROFILE_TENSOR_INUSE_BYTES,
 	PROFILE_GC_NS, /* garbage collections of Python */
-	PROFILE_COMPLETED, /* collectives that are known to be complete */
-	PROFILE_COMPLETE_NS, /* of these, from their calls until that was known: an upper bound */
+	PROFILE_COMPLETED, /* collectives known to be complete */
+	PROFILE_COMPLETE_NS, /* of these, from the call until completion was seen: an upper bound */
 	PROFILE_NR_CALL_VALUES
 };
 
-/* What they are called in stored profiles. */
+/* Their names in stored profiles. */
 extern const struct profile_call_type {
 	const char *type, *unit;
 } profile_call_types[PROFILE_NR_CALL_VALUES];
 
 struct profile_mapping {
-	uint32_t path; /* as the target sees it; "[kernel.kallsyms]", "[vdso]" */
+	uint32_t path; /* as the target sees it; or "[kernel.kallsyms]", "[vdso]" */
 	uint32_t build_id; /* hex */
 	uint64_t start; /* image-relative (or kernel) address of the first byte of code */
 	uint64_t limit;
@@ -63,20 +63,20 @@ struct profile_mapping {
 struct profile_location {
 	uint8_t kind; /* enum location_kind */
 	bool has_symbol; /* false: name is `libfoo.so.1+0x1f00` or `[kernel]` */
-	bool has_start; /* without a symbol: name is that of a function, by the address of its start */
+	bool has_start; /* without a symbol: name has the start address of the function */
 	uint32_t name; /* without `_[k]` and without (file:line): the writers add them */
 	uint32_t system_name; /* mangled; Python: name */
 	uint32_t file; /* full path of the source; Python: co_filename */
-	uint32_t short_file; /* Python only: design's short form */
-	uint32_t line; /* Python: the line executed now; 0 = unknown */
+	uint32_t short_file; /* Python only: the short form (python/text.h) */
+	uint32_t line; /* Python: the line that runs; 0 = unknown */
 	uint32_t start_line;
 	uint32_t mapping; /* index + 1, 0 = none */
 	uint64_t address; /* image-relative or kernel address (callers minus one) */
-	/* Addresses from the first up to the second have this name too; both 0: not known. */
+	/* Addresses from same_start up to same_end have this name too; both 0: not known. */
 	uint64_t same_start, same_end;
 };
 
-/* What processes live in; what is not known of it is "". */
+/* The container of processes; a text that is not known is "". */
 struct profile_container {
 	uint32_t id; /* in full */
 	uint32_t name; /* in its pod */
@@ -84,28 +84,27 @@ struct profile_container {
 	uint32_t ray_cluster, ray_group, ray_node_type;
 };
 
-/* Place in a distributed job, of the environment; what is not known of it is "". */
+/* The place in a distributed job, from the environment; a text that is not known is "". */
 struct profile_ranks {
 	uint32_t rank, local_rank, world_size, slurm_job, slurm_node;
 };
 
-/* A process, as long as it had one name or title. */
+/* A process, for the time in which it had one name or title. */
 struct profile_process {
 	uint32_t pid; /* in our own pid namespace, 0: it has none there */
-	uint32_t kernel_pid; /* in the outermost one: whose entry it is */
-	uint32_t parent; /* as pid; 0 = not known, or not recorded here */
+	uint32_t kernel_pid; /* in the outermost pid namespace: identifies the process */
+	uint32_t parent; /* its pid; 0 = not known, or not in this profile */
 	uint32_t pod_pid; /* in its own pid namespace, 0 = not known */
 	uint32_t container; /* index + 1, 0 = none, or not known */
 	uint32_t program; /* mapping of its executable: index + 1, 0 = not known */
-	uint32_t comm; /* of the thread group leader */
+	uint32_t comm; /* of the first thread */
 	uint32_t task; /* Ray title; "" = not a Ray worker */
-	uint32_t
-		title; /* what PROCESS is in collapsed files: task or comm, or as grouping.h says */
-	struct profile_ranks ranks; /* its own, or else its container's */
-	uint32_t ray_role; /* "" = not a part of a Ray cluster */
-	uint32_t host; /* of a profile of several hosts; "" = that of the profile */
-	uint32_t cmdline; /* blanks between the arguments; "" if not known */
-	uint64_t cpu_ns; /* CPU time in the interval as the kernel counts it, 0 = not known */
+	uint32_t title; /* PROCESS in collapsed files: task or comm, or a group (grouping.h) */
+	struct profile_ranks ranks; /* its own, or else those of its container */
+	uint32_t ray_role; /* "" = not in a Ray cluster */
+	uint32_t host; /* in a profile of several hosts; "" = that of the profile */
+	uint32_t cmdline; /* arguments with blanks between them; "" = not known */
+	uint64_t cpu_ns; /* CPU time in the interval by the counters of the kernel, 0 = not known */
 	uint32_t nr_threads; /* threads that were sampled */
 	int64_t rss_growth_bytes;
 	bool rss_known;
@@ -118,21 +117,20 @@ struct profile_stack {
 };
 
 enum profile_gil {
-	PROFILE_GIL_UNKNOWN = 0, /* not a Python thread, or not to be had */
+	PROFILE_GIL_UNKNOWN = 0, /* not a Python thread, or not available */
 	PROFILE_GIL_HELD = 1,
-	PROFILE_GIL_NOT_HELD = 2, /* waits for it, or has let it go for other work */
+	PROFILE_GIL_NOT_HELD = 2, /* the thread waits for it, or has released it */
 };
 
-/* Of time that includes waiting. */
+/* In time that includes waiting. */
 enum profile_sleeper {
 	PROFILE_NOT_ASLEEP = 0,
-	PROFILE_FIRST_SLEEPS =
-		1, /* a process's first thread waits for something, and not for a CPU */
-	PROFILE_HELPER_SLEEPS = 2, /* another one does */
-	PROFILE_FIRST_RUNS = 3, /* the first one is on a CPU */
+	PROFILE_FIRST_SLEEPS = 1, /* the first thread of a process waits, and not for a CPU */
+	PROFILE_HELPER_SLEEPS = 2, /* another thread waits, and not for a CPU */
+	PROFILE_FIRST_RUNS = 3, /* the first thread is on a CPU */
 };
 
-/* What equal calls have in common beside their stack; texts, "" = there is no such thing. */
+/* The description of a call beside its stack; texts, "" = it has no such part. */
 struct profile_call {
 	uint32_t function; /* as shown: without version and twin */
 	uint32_t kernel; /* of the GPU */
@@ -140,7 +138,7 @@ struct profile_call {
 	uint32_t comm, rank, op; /* NCCL: communicator, our rank in it, operation */
 };
 
-/* What value_ns of samples is, calls aside. */
+/* The time that value_ns of samples counts; not for calls. */
 enum profile_time {
 	PROFILE_TIME_CPU = 0,
 	PROFILE_TIME_OFF_CPU, /* blocked */
@@ -159,11 +157,11 @@ struct profile_sample {
 	uint32_t sleeper; /* enum profile_sleeper; not stored */
 };
 
-/* What a stored profile counts, if not CPU time; texts. */
+/* The value that a stored profile counts, if not CPU time; texts. */
 struct profile_value {
 	uint32_t count_type; /* "" = samples */
 	uint32_t type, unit; /* of value_ns; "" = cpu, nanoseconds */
-	bool only_counts; /* no value_ns: nobody knows how long a sample stands for */
+	bool only_counts; /* no value_ns: the time that a sample stands for is not known */
 };
 
 struct profile {
@@ -183,7 +181,7 @@ struct profile {
 	size_t nr_samples;
 	struct profile_call *calls;
 	size_t nr_calls;
-	/* Per sample, 0 of ordinary ones; NULL if there are only such. */
+	/* Per sample, 0 for ordinary ones; NULL: there are no samples of calls. */
 	uint64_t (*call_values)[PROFILE_NR_CALL_VALUES];
 	uint64_t time_ns; /* start, Unix time */
 	uint64_t duration_ns;
@@ -191,43 +189,42 @@ struct profile {
 	enum profile_time time;
 	bool threads; /* --threads */
 	uint32_t host;
-	uint32_t
-		target_program; /* mapping of what was asked for: index + 1, 0 = none, or not known */
+	uint32_t target_program; /* mapping of the target: index + 1, 0 = none, or not known */
 	struct profile_value value;
 	const struct run_stats *stats; /* borrowed; may be NULL */
 };
 
 /*
- * Where the wait begins in a stack that tells who ended it (profile/wakers.h): what is in front is
- * that thread's. 0 of others.
+ * The first frame of the wait in a stack with a waker (profile/wakers.h): the frames before it are those
+ * of the waker. 0 for other stacks.
  */
 uint32_t profile_wait_first(const struct profile *profile, const struct profile_stack *stack);
-/* Are its counts those of calls, each of them, and no samples? */
+/* Does it count calls, and no samples? */
 bool profile_counts_calls(const struct profile *profile);
-/* What they are: "calls" or "samples". */
+/* "calls" or "samples". */
 const char *profile_counted(const struct profile *profile);
 /* Is value_ns time, in ns? */
 bool profile_is_time(const struct profile *profile);
 
 /*
- * Puts the program with the most samples in front of all mappings, which is what pprof's readers take
- * for the profiled program; of pids (as struct profile_process has them) if any of these ran, else
- * target_program if there is one.
+ * Puts the main program in front of all mappings, where readers of pprof expect it: the one with the most
+ * samples among the processes pids if any of them ran, else target_program, else the one with the most
+ * samples.
  */
 void profile_lead(struct profile *profile, const int *pids, size_t nr_pids);
 
 /* Frees what the arrays and the strtab hold, not the struct itself. */
 void profile_fini(struct profile *profile);
 
-/* Has the values of calls, also if there is no sample. 0 or -ENOMEM. */
+/* Makes the arrays of calls even if there is no sample. 0 or -ENOMEM. */
 int profile_of_calls(struct profile *profile);
 /*
- * What a sample counts for in stacks that are drawn or listed: samples of the clock are alike, those
- * of other values are not: time counts in microseconds.
+ * The weight of a sample in stacks that are drawn or listed: its count for samples of the clock, else its
+ * value, with time in microseconds.
  */
 uint64_t profile_weight(const struct profile *profile, size_t sample);
 
-/* Frames of all samples that have no name: code without symbols, Python code that is not known. */
+/* The number of frames without a name in all samples: code without symbols, unknown Python code. */
 uint64_t profile_nameless(const struct profile *profile);
 extern const struct counter profile_counters[];
 void profile_count_nameless(const struct profile *profile, struct stats_reasons *walk);

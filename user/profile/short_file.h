@@ -6,15 +6,15 @@
 
 struct images;
 
-/* Files as the process pid sees them; NULL images or pid 0: they cannot be looked at. */
+/* Files as the process pid sees them; NULL images or pid 0: no folder can be read. */
 struct short_file_view {
 	struct images *images;
 	uint32_t pid; /* in our own pid namespace */
 };
 
 /*
- * The short form of a Python file's name, a part of path (python/text.h). Folders are looked at where the
- * process has them, under a deadline: they may be on a server that is gone.
+ * The short form of the name of a Python file, a part of path (python/text.h). Folders are checked as the
+ * process sees them, under a deadline: they may be on a server that does not answer.
  */
 const char *short_file(const struct short_file_view *view, const char *path);
 

@@ -5,8 +5,9 @@
 /*
  * Room ray: reads Ray roles, calls and steps from the titles and arguments of processes.
  *
- * What a process is to a Ray cluster, told from its arguments (NUL between them, as /proc has
- * them) and its threads; seen with Ray 2.60. They are the target's to choose: a label, no proof.
+ * This file: the role of a process in a Ray cluster, recognized by its arguments (with a NUL after
+ * each, as in /proc) and its threads, as Ray 2.60 has them. The target chooses both: a role is a label
+ * and proves nothing.
  */
 
 #include <stdbool.h>
@@ -28,18 +29,18 @@ enum ray_role {
 
 const char *ray_role_name(enum ray_role role); /* "raylet"; "" for NONE */
 
-/* All but drivers: those have a command line of their own. */
+/* Recognizes all roles but that of a driver, which is started with any arguments. */
 enum ray_role ray_role_of_argv(const char *argv, size_t len);
 
 /*
- * The script, module or -c that Python runs, without folders; control characters as '?', cut at cap.
- * 0, or -ENOENT: the arguments name none.
+ * Writes the script, module or -c that Python runs, without folders and cut at cap; control characters
+ * become '?'. 0, or -ENOENT: the arguments name none.
  */
 int ray_role_script(char *dst, size_t cap, const char *argv, size_t len);
 
 /*
- * Has the process joined a cluster? Ray's library starts a thread for that by ray.init(), which
- * in the end makes a Python program a driver. Reads the names of up to 1024 threads.
+ * Has the process joined a cluster? ray.init(), which makes a Python program a driver, starts a thread
+ * with a known name. Reads the names of up to 1024 threads.
  */
 bool ray_role_has_joined(pid_t pid);
 

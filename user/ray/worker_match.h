@@ -3,9 +3,9 @@
 #define BPFPROF_RAY_WORKER_MATCH_H
 
 /*
- * Which processes a list of worker patterns means: `*policy*` and `dtensor_policy_worker` both
- * find the worker `ray::DTensorPolicyWorker.train`. Patterns are fnmatch(3)'s without escapes;
- * case and `_` are ignored on both sides (but not between brackets, where `_` finds nothing).
+ * Matches processes with a list of worker patterns: `*policy*` and `dtensor_policy_worker` both match
+ * the worker `ray::DTensorPolicyWorker.train`. Patterns are those of fnmatch(3) without escapes. Case
+ * and `_` are ignored on both sides, except between brackets, where `_` matches nothing.
  */
 
 #include <stddef.h>
@@ -14,22 +14,22 @@
 
 struct worker_names {
 	const char *title; /* of a Ray worker, with its `ray::`; or NULL */
-	const char *comm; /* of the leader, ends with a NUL */
+	const char *comm; /* of the first thread, ends with a NUL */
 	const char *script; /* of a driver; or NULL */
 };
 
-#define WORKER_PATTERN_MAX TITLE_MAX /* bytes; a longer one finds nothing */
+#define WORKER_PATTERN_MAX TITLE_MAX /* bytes; a longer pattern matches nothing */
 
-/* Index of the first of the patterns that finds one of the names, or -1. */
+/* The index of the first pattern that matches one of the names, or -1. */
 int worker_match(char *const *patterns, size_t nr, const struct worker_names *names);
 
-/* The same, but a pattern of a method (`trainer.fit`) finds its class between two calls too. */
+/* The same, but a pattern of a method (`trainer.fit`) also matches its class between two calls. */
 int worker_match_class(char *const *patterns, size_t nr, const struct worker_names *names);
 
-/* `Trainer.fit` is of the class Trainer; in `MapBatches(f.g)` there is no class: all of it. In bytes. */
+/* Bytes of the class: `Trainer` in `Trainer.fit`. `MapBatches(f.g)` has none: the whole length. */
 size_t worker_class_length(const char *title_without_prefix);
 
-/* What to call it: the title without `ray::`, else the driver's script, else comm. */
+/* The name to show: the title without `ray::`, else the script of a driver, else comm. */
 const char *worker_name(const struct worker_names *names);
 
 #endif

@@ -3,9 +3,9 @@
 #define BPFPROF_REPORT_PROFILE_DIFF_H
 
 /*
- * Two profiles side by side: what grew and what shrank, per second and rank, so that recordings of
- * another length or size can be compared, and whether that is more than the chance of sampling.
- * The profiles are borrowed; the caller owns the struct.
+ * Compares two profiles: what grew and what shrank, and whether the change is larger than the chance of
+ * sampling. Numbers are per second and rank, so that recordings of different length and size can be
+ * compared. The profiles are borrowed; the caller owns the struct.
  */
 
 #include <stdbool.h>
@@ -19,7 +19,7 @@
 struct buf;
 
 enum diff_per {
-	DIFF_PER_AUTO, /* rank if both have such, else second; share if a length is not known */
+	DIFF_PER_AUTO, /* rank if both have ranks, else second; share if a length is not known */
 	DIFF_PER_SECOND,
 	DIFF_PER_RANK,
 	DIFF_PER_PROCESS,
@@ -28,7 +28,7 @@ enum diff_per {
 
 struct diff_side {
 	const struct profile *profile;
-	const char *name; /* borrowed; of its file */
+	const char *name; /* of its file; borrowed */
 	struct tally tally; /* of one table */
 	size_t nr_ranks, nr_processes;
 };
@@ -47,19 +47,19 @@ struct profile_diff_options {
 };
 
 /*
- * 0; -ENODATA: a side does not have what per needs; -EINVAL: they count different things; -EDOM:
- * a side is empty. names: before, after.
+ * names: of before, of after. 0; -ENODATA: a side lacks what per needs; -EINVAL: the sides count
+ * different things; -EDOM: a side is empty.
  */
 int profile_diff_init(struct profile_diff *diff, const struct profile *before,
 		      const struct profile *after, const char *const names[2], enum diff_per per);
 
-/* Tables of what grew and what shrank. 0 or -ENOMEM; dst has an error of its own. */
+/* Writes tables of what grew and what shrank. 0 or -ENOMEM; the caller checks buf_error(dst). */
 int profile_diff_text(struct buf *dst, struct profile_diff *diff,
 		      const struct profile_diff_options *options);
 
 /*
- * Both as one profile for html_write() and svg_write() with options.diff = &diff->numbers: a
- * sample's count is that of both, its value_ns that of before. Frames have no lines, which move
+ * Joins both to one profile for html_write() and svg_write() with options.diff = &diff->numbers: the count
+ * of a sample is that of both sides, its value_ns that of before. Frames have no lines, since lines move
  * when a file is edited. 0, -E2BIG or -ENOMEM; profile_fini() is due.
  */
 int profile_diff_join(const struct profile_diff *diff, struct profile *ret);

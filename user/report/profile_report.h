@@ -5,7 +5,7 @@
 /*
  * Room report: makes tables of stored profiles, and of the difference of two.
  *
- * Tables of stored profiles, for people. What others wrote is made safe for a terminal.
+ * This file: tables of stored profiles, for people. Texts from files are made safe for a terminal.
  */
 
 #include <stdbool.h>
@@ -21,19 +21,19 @@ struct profile_report_options {
 	enum tally_by by;
 	bool by_total; /* sorted by total, else by own */
 	size_t rows; /* 0: all */
-	bool process_taken; /* profile_read's: is said above the table */
+	bool process_taken; /* of profile_read(): a line above the table says so */
 };
 
-/* Own and total time, as cProfile's table has them. 0 or -ENOMEM; dst has an error of its own. */
+/* Own and total time, as in the table of cProfile. 0 or -ENOMEM; the caller checks buf_error(dst). */
 int profile_report(struct buf *dst, const struct profile *profile,
 		   const struct profile_report_options *options);
 
-/* A number of what profile's value_ns is, or of samples where there is none: 1.234 s, 12 MB. */
+/* Writes a value in the unit of value_ns, or else samples: 1.234 s, 12 MB. */
 void profile_amount(struct buf *dst, const struct profile *profile,
 		    const struct tally_numbers *numbers);
-/* What that is compared by. */
+/* The weight for sorting: the value, or else samples. */
 uint64_t numbers_weight(const struct profile *profile, const struct tally_numbers *numbers);
-/* "cpu", "off_cpu", ..., "samples": what is counted. */
+/* The name of what is counted: "cpu", "off_cpu", ..., "samples". */
 const char *profile_what(const struct profile *profile);
 
 #endif

@@ -11,15 +11,15 @@ struct buf;
 struct profile;
 
 /*
- * The files that frames are of and that `wanted` may mean: that name in full, or its end; or the end
- * of wanted, where the profile has short names only. At most max of them, ascending; how many there
- * are, or -ENOMEM. Borrowed from the profile.
+ * Finds the files of frames that `wanted` may mean: a file with that name, or one that ends in it; if the
+ * profile has short names only, one that wanted ends in. Writes at most max of them, ascending and
+ * borrowed from the profile, and returns how many there are, or -ENOMEM.
  */
 int source_files(const struct profile *profile, const char *wanted, const char **ret, size_t max);
 
 /*
- * text[len] is the source of the file that the profile calls `file`. 0 or -ENOMEM; dst has an error
- * of its own. *ret_odd: weight of samples at lines that cannot run: past the end, empty, comments.
+ * text[len] is the source of the file that the profile calls `file`. *ret_odd: the weight of samples at
+ * lines that cannot run: past the end, empty, comments. 0 or -ENOMEM; the caller checks buf_error(dst).
  */
 int source_report(struct buf *dst, const struct profile *profile, const char *file,
 		  const char *text, size_t len, uint64_t *ret_odd);

@@ -5,11 +5,10 @@
 /*
  * Room tasks: puts Ray calls on a time line, and says how long they took.
  *
- * The calls of Ray workers, when they began and ended, told from how the workers' titles change
- * (ray/calls.h). A worker whose methods run in threads of their own has calls that overlap, of
- * which its one title does not tell: nothing is told of it from then on. Bounded:
- * as many workers at once as task_calls_new() says, and TASK_CALLS_MAX_BYTES of their titles; changes
- * of more are counted as left out.
+ * This file: the begin and end of the calls of Ray workers, recognized by the changes of their titles
+ * (ray/calls.h). A worker whose methods run in threads of their own has calls that overlap, but one
+ * title: none of its later calls is reported. Bounds: the workers at once that task_calls_new() allows,
+ * and TASK_CALLS_MAX_BYTES of their titles; changes beyond them are counted as left out.
  */
 
 #include <stdbool.h>
@@ -25,15 +24,15 @@ struct task_calls;
 
 /* A worker has a new title. */
 struct task_change {
-	uint32_t pid; /* by which the worker is known in samples */
-	uint32_t own_pid; /* told of its calls; 0: not known */
+	uint32_t pid; /* of the worker, as in samples */
+	uint32_t own_pid; /* in our own pid namespace, 0: not known */
 	uint64_t start_ns; /* of the process */
 	uint64_t ts_ns; /* of the change, CLOCK_MONOTONIC */
 	bool main_thread;
-	bool chosen; /* whoever made task_calls wants to hear of a call that begins with it */
-	uint32_t lost; /* changes before this one that were not told */
+	bool chosen; /* the caller wants a call that begins with this title */
+	uint32_t lost; /* changes right before this one that were lost */
 	const char *title; /* of proc/title.h */
-	const char *old_comm; /* what the thread was named until then, with a NUL */
+	const char *old_comm; /* the name of the thread until then, with a NUL */
 };
 
 /* The texts of a change that an event reports. */
@@ -49,7 +48,7 @@ enum task_call_kind {
 	TASK_CALL_INVALID = 0,
 	TASK_CALL_TASK,
 	TASK_CALL_ACTOR, /* a method, or a call with a name of its own */
-	/* A title without method, all the time: a task that runs, or an actor that rests. */
+	/* The title never had a method: a task that runs, or an actor that rests. */
 	TASK_CALL_UNCLEAR,
 };
 
@@ -57,39 +56,40 @@ struct task_call {
 	uint32_t pid, own_pid;
 	uint64_t start_ns; /* of the process */
 	const char *title;
-	const char *class; /* the title of the actor at rest; "": of none */
+	const char *class; /* the title of the actor at rest, "": no actor */
 	enum task_call_kind kind;
-	bool own; /* one of the program's: no constructor, nor what Ray calls */
-	bool before; /* it ran already when it was first seen, which is what begin_ns is */
-	bool runs; /* it had not ended: end_ns is now */
-	bool chosen; /* of the change that it began with */
+	bool own; /* a call of the program: no constructor, no call that Ray makes */
+	bool before; /* it began before begin_ns, when it was first seen */
+	bool runs; /* it has not ended: end_ns is now */
+	bool chosen; /* as in the change that began it */
 	uint64_t begin_ns, end_ns;
 };
 
-/* call(): of each, as it ends; borrowed. 0 or -ENOMEM. */
+/* call() gets each call as it ends; borrowed. 0 or -ENOMEM. */
 int task_calls_new(struct task_calls **ret, size_t max_workers,
 		   void (*call)(void *arg, const struct task_call *call), void *arg);
 void task_calls_free(struct task_calls *calls); /* NULL is fine */
 
-/* What the stream tells, in its order. */
+/* A change of a title, in the order of the stream. */
 void task_calls_see(struct task_calls *calls, const struct task_change *change);
 /*
- * So many changes of a worker were lost after the last one: what it was in has ended, nobody knows when.
- * Whether that one was chosen; false: no such worker.
+ * So many changes of a worker were lost after the last one: its call has ended at an unknown time.
+ * Returns whether that call was chosen; false: no such worker.
  */
 bool task_calls_lose(struct task_calls *calls, uint32_t pid, uint64_t start_ns, uint32_t lost);
-/* The worker has ended, and with it the call that it was in. */
+/* The worker has exited, which ends its call. */
 void task_calls_exit(struct task_calls *calls, uint32_t pid, uint64_t start_ns, uint64_t ts_ns);
 /*
- * This is the title of a worker at change->ts_ns, and it may have been for long: what it is in
- * began at begin_ns, as far as it is told. Only before the first change of that worker.
+ * The title of a worker as it was read at change->ts_ns: its call is taken to have begun at begin_ns.
+ * Only before the first change of that worker.
  */
 void task_calls_poll(struct task_calls *calls, const struct task_change *change, uint64_t begin_ns);
-/* All that runs has run until now_ns. To be called once, before the next. */
+/* Ends all calls that run at now_ns. Call it once, before the counters below. */
 void task_calls_close(struct task_calls *calls, uint64_t now_ns);
 
-uint64_t task_calls_nr_left_out(const struct task_calls *calls); /* changes, */
-uint64_t task_calls_nr_no_room(const struct task_calls *calls); /* of these: too many workers */
-uint64_t task_calls_nr_in_threads(const struct task_calls *calls); /* workers */
+uint64_t task_calls_nr_left_out(const struct task_calls *calls); /* changes */
+uint64_t
+task_calls_nr_no_room(const struct task_calls *calls); /* of these: because of too many workers */
+uint64_t task_calls_nr_in_threads(const struct task_calls *calls); /* workers whose calls overlap */
 
 #endif

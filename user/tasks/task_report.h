@@ -11,10 +11,10 @@ struct task_cpu;
 struct task_row;
 struct task_read_totals;
 
-/* rows: 0 shows all. What is wrong with the text the caller asks buf_error() for. */
+/* rows: at most so many, 0: all. The caller checks buf_error(). */
 void task_report(struct buf *dst, const struct task_row *list, size_t nr,
 		 const struct task_read_totals *totals, size_t rows);
-/* The same of a profile, which has samples but no calls. */
+/* The same for a profile, which has samples but no calls. */
 void task_report_cpu(struct buf *dst, const struct task_cpu *list, size_t nr, size_t rows);
 
 #endif

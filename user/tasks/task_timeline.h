@@ -3,8 +3,8 @@
 #define BPFPROF_TASKS_TASK_TIMELINE_H
 
 /*
- * The calls of Ray workers as a file that opens in Perfetto: a process for each worker, with one track,
- * that of its main thread; a slice for each task and each call of an actor.
+ * Writes the calls of Ray workers as a file that Perfetto opens: a process for each worker, with one
+ * track for its main thread, and a slice for each task and each call of an actor.
  */
 
 #include <stddef.h>
@@ -18,12 +18,13 @@ struct task_trace;
 
 struct task_timeline {
 	struct task_trace *trace; /* closed */
-	const struct task_cpu *cpus; /* NULL: not known; of many the last ones are left out */
+	const struct task_cpu
+		*cpus; /* NULL: not known; beyond a limit the last ones are left out */
 	size_t nr_cpus;
 	struct trace_facts facts;
 };
 
-/* timeline: struct task_timeline. 0 or -errno; errors of the stream are the caller's to ask for. */
+/* timeline: a struct task_timeline. 0 or -errno; the caller checks the stream for errors. */
 int task_timeline_write(FILE *out, void *timeline);
 
 #endif

@@ -3,9 +3,9 @@
 #define BPFPROF_TASKS_TASK_TRACE_H
 
 /*
- * Every call of Ray workers by itself, the newest of them up to a limit, in a file without a name
- * (base/spool.h). Workers, and what calls are named, are bounded, too: calls of workers past
- * TASK_TRACE_MAX_WORKERS are counted, those of names past TASK_TRACE_NAME_BYTES have one name.
+ * Every call of Ray workers, the newest up to a limit, in a file without a name (base/spool.h). Calls of
+ * workers beyond TASK_TRACE_MAX_WORKERS are only counted; names beyond TASK_TRACE_NAME_BYTES become one
+ * name.
  */
 
 #include <stdbool.h>
@@ -19,10 +19,10 @@ struct task_call;
 struct task_trace;
 
 #define TASK_TRACE_MAX_WORKERS 65536
-#define TASK_TRACE_NAME_BYTES (4U << 20) /* all of them */
+#define TASK_TRACE_NAME_BYTES (4U << 20) /* of all names */
 
-#define TASK_TRACE_BEFORE 1U /* it had begun before */
-#define TASK_TRACE_RUNS 2U /* it had not ended */
+#define TASK_TRACE_BEFORE 1U /* the call began before the recording */
+#define TASK_TRACE_RUNS 2U /* the call had not ended */
 
 struct task_trace_event {
 	uint64_t begin_ns, ns;
@@ -35,8 +35,8 @@ struct task_trace_event {
 
 struct task_trace_worker {
 	uint32_t pid; /* in our own pid namespace, or else in the outermost one */
-	uint32_t class; /* of the actor: a name, 0: it was none */
-	uint32_t label; /* where it lives: a name, 0: not said */
+	uint32_t class; /* a name: the class of the actor, 0: no actor */
+	uint32_t label; /* a name: the place of the worker, 0: not set */
 	uint64_t start_ns;
 };
 
@@ -44,20 +44,20 @@ struct task_trace_worker {
 int task_trace_new(struct task_trace **ret, const char *folder, uint64_t max_bytes);
 void task_trace_free(struct task_trace *trace); /* NULL is fine */
 
-/* label(): the first time that the worker has a call, what to write beside it; "" or NULL: nothing. */
+/* label() gives the place of a worker with its first call; "" or NULL: none. */
 void task_trace_add(struct task_trace *trace, const struct task_call *call,
 		    const char *(*label)(void *arg, const struct task_call *call), void *arg);
-/* Nothing may be added after it. 0 or -errno. */
+/* Ends the trace: no call may be added. 0 or -errno. */
 int task_trace_close(struct task_trace *trace);
 
-/* By their begin; as spool_each(). */
+/* In the order of their begin; as spool_each(). */
 int task_trace_each(struct task_trace *trace,
 		    int (*each)(void *arg, const struct task_trace_event *event), void *arg);
 const struct task_trace_worker *task_trace_workers(const struct task_trace *trace, size_t *ret_nr);
 const char *task_trace_name(const struct task_trace *trace, uint32_t name); /* borrowed */
 
-uint64_t
-task_trace_nr_calls(const struct task_trace *trace); /* that there was room for, kept or not */
+/* Calls that were added, also if newer ones have replaced them. */
+uint64_t task_trace_nr_calls(const struct task_trace *trace);
 int task_trace_error(const struct task_trace *trace); /* spool_error() */
 extern const struct counter task_trace_counters[];
 void task_trace_lost(const struct task_trace *trace, struct stats_reasons *dst);

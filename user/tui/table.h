@@ -2,7 +2,7 @@
 #ifndef BPFPROF_TUI_TABLE_H
 #define BPFPROF_TUI_TABLE_H
 
-/* The rows of a live table, chosen, sorted and written in py-spy's columns. */
+/* Chooses, sorts and writes the rows of a live table, in the columns of py-spy. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@ struct table_calls {
 	uint64_t start_ns;
 	char name[64]; /* cut */
 	double launches; /* per second, of kernels and graphs */
-	double blocked; /* percent of the interval, of all its threads together */
+	double blocked; /* percent of the interval, for all its threads together */
 };
 
 struct table_options {
@@ -29,16 +29,16 @@ struct table_options {
 	enum table_sort sort;
 	uint32_t process; /* index, or LIVE_ALL */
 	bool process_column;
-	bool pod_column; /* beside it, where there is room */
-	const char *filter; /* only rows that hold it, in any case; "" = all */
-	size_t columns; /* of the terminal; 0 = no end */
-	uint64_t interval_ns; /* that percentages are of */
+	bool pod_column; /* beside it, if there is room */
+	const char *filter; /* only rows that contain it, in upper or lower case; "": all */
+	size_t columns; /* of the terminal, 0: no limit */
+	uint64_t interval_ns; /* percentages refer to it */
 	bool gpu; /* columns of calls, by process */
 	const struct table_calls *calls;
 	size_t nr_calls;
 };
 
-/* Borrowed rows of live, sorted; to be freed. NULL if out of memory. */
+/* Borrowed rows of live, sorted, in an array for the caller to free. NULL: no memory. */
 const struct live_row **table_rows(const struct live *live, const struct table_options *options,
 				   size_t *ret_nr);
 

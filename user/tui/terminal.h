@@ -3,18 +3,18 @@
 #define BPFPROF_TUI_TERMINAL_H
 
 /*
- * Leaves the terminal as it was: its settings and its screen, also when the process dies of a
- * fault (SIGSEGV, SIGABRT, ...). Between guard and restore, messages on standard error, if that is a
- * terminal, are kept in memory (the first MiB of them) and said at the end.
+ * Restores the settings and the screen of the terminal, also when the process dies of a fault (SIGSEGV,
+ * SIGABRT, ...). Between guard and restore, messages on standard error, if that is a terminal, are kept
+ * in memory (the first MiB) and printed at the end.
  */
 
-/* Notes how the terminal is set. 0; -ENOTTY: standard input or output is none; -errno. */
+/* Saves the settings. 0; -ENOTTY: standard input or output is no terminal; or -errno. */
 int terminal_save(void);
-/* After newterm(): from here on a fault puts it back. */
+/* Call it after newterm(): from now on a fault restores the terminal. */
 void terminal_guard(void);
-/* After endwin(). */
+/* Call it after endwin(). */
 void terminal_restore(void);
-/* Now and then: no more messages than there is room for. */
+/* Drops messages beyond the limit; call it now and then. */
 void terminal_bound_messages(void);
 
 #endif
