@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "container/pod_logs.h"
+#include "proc/image_file.h"
 
 #define MAX_NAMESPACES 64 /* of containerd, looked through in one place */
 
@@ -51,28 +52,9 @@ static int open_folder(int host, const char *path)
 	return open_at(host, path, O_PATH | O_DIRECTORY, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
 }
 
-static int read_all(int fd, char *dst, size_t len)
-{
-	size_t done = 0;
-	ssize_t n;
-
-	while (done < len) {
-		n = read(fd, dst + done, len - done);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (!n)
-			break;
-		done += (size_t)n;
-	}
-	return (int)done;
-}
-
-/* Opens what path_fd stands for, once it is known that this does no harm. */
+/* Opens the file of path_fd for reading, after the check that it is a regular one. */
 static int open_regular(int path_fd, size_t *ret_size)
 {
-	char self[40];
 	struct stat st;
 	int fd;
 
@@ -82,8 +64,7 @@ static int open_regular(int path_fd, size_t *ret_size)
 		return -ELOOP;
 	if (st.st_size > BUNDLE_CONFIG_MAX_BYTES)
 		return -EFBIG;
-	snprintf(self, sizeof(self), "/proc/self/fd/%d", path_fd);
-	fd = open(self, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	fd = image_file_reopen(path_fd);
 	if (fd < 0)
 		return -errno;
 	*ret_size = (size_t)st.st_size;
@@ -112,7 +93,7 @@ static int read_config(struct oci_config *ret, int bundle, const char *name,
 	text = malloc(size + 1);
 	if (!text)
 		return -ENOMEM;
-	err = read_all(fd, text, size);
+	err = (int)image_file_read_fd(fd, text, size, 0);
 	if (err >= 0)
 		err = parse(ret, text, (size_t)err);
 	explicit_bzero(text, size + 1);
@@ -158,7 +139,7 @@ static void note_error(struct bundle_query *query, int err)
 		query->config_error = err;
 }
 
-/* Looks at one bundle, whose folder has the node's path. mounted: its rootfs is where the process's root is. */
+/* Reads one bundle at a path of the node. mounted: its rootfs is where the root of the process is. */
 static void try_bundle(struct bundle_query *query, int host, const char *path, const char *id,
 		       bool mounted)
 {
@@ -197,7 +178,7 @@ static void try_bundle(struct bundle_query *query, int host, const char *path, c
 		memcpy(query->rootfs, config->root_path, sizeof(query->rootfs));
 }
 
-/* What dockerd knows and its config.json has not: kubelet's labels, the container's name, the image. */
+/* The facts that dockerd keeps outside of config.json: labels of kubelet, name and image. */
 static void add_docker(struct bundle_query *query, int host)
 {
 	__cleanup(free_mem) struct oci_config *config = calloc(1, sizeof(*config));

@@ -41,7 +41,7 @@ struct open_job {
 	bool may_block; /* result */
 };
 
-/* Another file under the same number? Asked of file systems that are known to tell. */
+/* Does another file have the same number? Only for file systems with known generations. */
 static bool is_later_file(int fd, const struct image_identity *id)
 {
 	uint32_t generation[2] = { 0 }; /* declared as long, written as int */
@@ -95,11 +95,8 @@ static bool fs_may_block(int fd)
 	}
 }
 
-/*
- * Opens for reading what an O_PATH descriptor stands for. O_NONBLOCK: a tenant's
- * lease on the file (fcntl(2)) would hold us up for 45 seconds.
- */
-static int reopen(int path_fd)
+/* O_NONBLOCK: a lease on the file that its tenant holds (fcntl(2)) would block the open for 45 seconds. */
+int image_file_reopen(int path_fd)
 {
 	char self[40];
 
@@ -158,7 +155,7 @@ static long open_run(void *arg)
 		return path_fd == -ETIMEDOUT ? -EIO : path_fd;
 	if (fs_is_pseudo(path_fd))
 		return -EACCES;
-	job->fd = reopen(path_fd);
+	job->fd = image_file_reopen(path_fd);
 	if (job->fd < 0)
 		return errno == ETIMEDOUT ? -EIO : -errno;
 	job->may_block = fs_may_block(job->fd);
@@ -241,7 +238,7 @@ int image_file_check(struct deadline_runner *runner, const struct image_place *f
 	return (int)deadline_run(runner, look_run, NULL, job, sizeof(*job), timeout_ms);
 }
 
-/* What a source reads from. */
+/* The file of a source. */
 struct image_file {
 	int fd;
 	bool may_block;
@@ -272,7 +269,7 @@ static void read_abandon(void *arg)
 	close(job->fd);
 }
 
-static ssize_t read_direct(int fd, void *dst, size_t len, uint64_t off)
+ssize_t image_file_read_fd(int fd, void *dst, size_t len, uint64_t off)
 {
 	size_t done = 0;
 	ssize_t n;
@@ -321,7 +318,7 @@ static ssize_t image_file_read(void *arg, void *dst, size_t len, uint64_t off)
 	if (file->fd < 0)
 		return -ETIMEDOUT;
 	if (!file->may_block)
-		return read_direct(file->fd, dst, len, off);
+		return image_file_read_fd(file->fd, dst, len, off);
 	return read_under_deadline(file, dst, len, off);
 }
 

@@ -16,24 +16,25 @@
 #include "profile/call_list.h"
 #include "profile/piece_set.h"
 #include "profile/profile.h"
+#include "profile/tag_list.h"
+#include "profile/wire_stack.h"
 #include "python/merge.h"
 
 #define MAX_STACK AGGREGATE_MAX_STACK
 #define MAX_NAMES 64
-#define MAX_STRING_BYTES (4U << 20)
 #define MAX_LEAVES 8 /* labels on one stack */
 #define NAMELESS "[unknown]"
 
 struct aggregate {
 	bool threads;
-	uint64_t seed; /* of the hashes: targets choose what is hashed */
+	uint64_t seed; /* of the hashes: targets choose the keys */
 	struct table_budget budget;
 	struct vec processes, process_hashes, frames, stacks, stack_hashes, titles;
 	struct index process_index, stack_index;
-	struct piece_set samples, thread_names, threads_seen, containers, ranks;
-	struct strtab *strings; /* of containers and ranks */
+	struct piece_set samples, thread_names, threads_seen;
+	struct tag_list tags;
 	struct call_list calls;
-	uint64_t nr_table_full, nr_lost, nr_containers_full, nr_titles_over, nr_ranks_full;
+	uint64_t nr_table_full, nr_lost, nr_titles_over;
 	struct aggregate_counts counts;
 	bool may_forget;
 	struct vec process_counts; /* of each process, if it may be forgotten */
@@ -72,62 +73,7 @@ static uint64_t process_hash(const struct aggregate *a, const struct bpfprof_tas
 	return XXH3_64bits_withSeed(key, sizeof(key), a->seed);
 }
 
-/* Index + 1 of a copy, or 0 if there is no room. */
-static uint32_t container_get(struct aggregate *a, const struct container *from)
-{
-	struct aggregate_container copy;
-	uint32_t index;
-
-	if (!a->strings && strtab_new(&a->strings, MAX_STRING_BYTES))
-		return 0;
-	copy = (struct aggregate_container){
-		.id = strtab_add(a->strings, from->id),
-		.name = strtab_add(a->strings, from->name),
-		.pod = strtab_add(a->strings, from->pod),
-		.namespace = strtab_add(a->strings, from->namespace),
-		.pod_uid = strtab_add(a->strings, from->pod_uid),
-		.image = strtab_add(a->strings, from->image),
-		.ray_cluster = strtab_add(a->strings, from->ray_cluster),
-		.ray_group = strtab_add(a->strings, from->ray_group),
-		.ray_node_type = strtab_add(a->strings, from->ray_node_type),
-		.ranks = {
-			.rank = strtab_add(a->strings, from->rank),
-			.local_rank = strtab_add(a->strings, from->local_rank),
-			.world_size = strtab_add(a->strings, from->world_size),
-			.slurm_job = strtab_add(a->strings, from->slurm_job),
-			.slurm_node = strtab_add(a->strings, from->slurm_node),
-		},
-	};
-	if (piece_add(a, &a->containers, &copy, PIECE_TYPE(copy), &index) < 0) {
-		a->nr_containers_full++;
-		return 0;
-	}
-	return index + 1;
-}
-
-/* The same. Processes of one rank share it. */
-static uint32_t ranks_get(struct aggregate *a, const struct ranks *from)
-{
-	struct profile_ranks copy;
-	uint32_t index;
-
-	if (!a->strings && strtab_new(&a->strings, MAX_STRING_BYTES))
-		return 0;
-	copy = (struct profile_ranks){
-		.rank = strtab_add(a->strings, from->rank),
-		.local_rank = strtab_add(a->strings, from->local_rank),
-		.world_size = strtab_add(a->strings, from->world_size),
-		.slurm_job = strtab_add(a->strings, from->slurm_job),
-		.slurm_node = strtab_add(a->strings, from->slurm_node),
-	};
-	if (piece_add(a, &a->ranks, &copy, PIECE_TYPE(copy), &index) < 0) {
-		a->nr_ranks_full++;
-		return 0;
-	}
-	return index + 1;
-}
-
-/* What was not known of the process when it was met. */
+/* Fills in facts that the first sample of the process did not have. */
 static void process_complete(struct aggregate *a, struct aggregate_process *process,
 			     const struct aggregate_input *input)
 {
@@ -142,12 +88,12 @@ static void process_complete(struct aggregate *a, struct aggregate_process *proc
 	if (input->program)
 		process->program = input->program;
 	if (!process->ranks && input->ranks)
-		process->ranks = ranks_get(a, input->ranks);
+		process->ranks = tag_list_ranks(&a->tags, &a->budget, a->seed, input->ranks);
 	if (!input->container || process->container_full ||
 	    (process->container && process->container_source <= input->container->source))
 		return;
-	/* Samples from before its exec, or from before its files were found, knew less of it. */
-	container = container_get(a, input->container);
+	/* Samples before its exec, or before its files were found, had a worse source. */
+	container = tag_list_container(&a->tags, &a->budget, a->seed, input->container);
 	process->container_full = !container;
 	if (!container)
 		return;
@@ -155,7 +101,7 @@ static void process_complete(struct aggregate *a, struct aggregate_process *proc
 	process->container_source = (uint8_t)input->container->source;
 }
 
-/* One that went into another container is another process here. */
+/* A process that entered another container gets another entry. */
 static bool is_elsewhere(const struct aggregate_process *process,
 			 const struct aggregate_input *input)
 {
@@ -168,10 +114,10 @@ static const char *title_of(const struct aggregate *a, const struct aggregate_pr
 }
 
 /*
- * The entry with the task's name or, if it has one, its title: the name is cut out of that, and
- * need not be changed at the same moment. Hashed without either, so that aggregate_exit() finds
- * it too. One process may have MAX_NAMES names; what it calls itself after that goes to the last of
- * them. *ret_nr_titles is how many titles it has; *slot is where a new entry goes.
+ * The entry with the title of the task or, without a title, its name (which Ray cuts from the title and
+ * may set a little later). The hash has neither, so that aggregate_exit() finds the entry too. A process
+ * may have MAX_NAMES names; later ones count for the last of them. *ret_nr_titles: number of its titles;
+ * *slot: the place for a new entry.
  */
 static int64_t process_find(struct aggregate *a, const struct aggregate_process *key,
 			    const struct aggregate_input *input, const char *title, uint64_t hash,
@@ -258,7 +204,7 @@ static int64_t process_get(struct aggregate *a, const struct aggregate_input *in
 	return (int64_t)a->processes.nr - 1;
 }
 
-/* The first one stays: a process has one for all its time, once it is known. */
+/* The first role stays: a process keeps its role. */
 static void role_note(struct aggregate *a, struct aggregate_process *process, const char *role)
 {
 	uint32_t at;
@@ -328,7 +274,7 @@ static int64_t stack_keep(struct aggregate *a, const uint64_t *frames, size_t nr
 
 static int64_t stack_get(struct aggregate *a, const uint64_t *frames, size_t nr)
 {
-	/* The rest is for counting what has no stack then. */
+	/* The rest of the memory is for samples without a stack of their own. */
 	return stack_keep(a, frames, nr, a->budget.max_bytes / 8);
 }
 
@@ -349,45 +295,6 @@ static int64_t sample_count(struct aggregate *a, struct aggregate_sample key, ui
 	sample->count++;
 	sample->value_ns += value_ns;
 	return index;
-}
-
-uint32_t aggregate_frame_kind(uint64_t frame)
-{
-	return (uint32_t)(frame >> BPFPROF_FRAME_SHIFT);
-}
-
-static uint64_t kernel_frame(uint64_t va, bool caller)
-{
-	return (uint64_t)BPFPROF_FRAME_KERNEL << BPFPROF_FRAME_SHIFT |
-	       ((va - caller) & BPFPROF_FRAME_MASK);
-}
-
-static uint64_t user_frame(uint64_t frame, uint32_t process)
-{
-	if (aggregate_frame_kind(frame) != BPFPROF_FRAME_NATIVE_VA)
-		return frame;
-	return (frame & ~BPFPROF_FRAME_MASK) | (frame & AGGREGATE_VA_MASK) |
-	       (process < AGGREGATE_MAX_VA_PROCESSES ? (uint64_t)(process + 1) << AGGREGATE_VA_BITS
-						     : 0);
-}
-
-/* The whole stack as one list, leaf first, with a marker at the root if it is not complete. */
-static size_t stack_join(const struct aggregate_input *input, uint32_t process, uint64_t *frames)
-{
-	size_t nr = 0, i;
-
-	for (i = 0; i < input->nr_kernel && nr < MAX_STACK - 1; i++)
-		frames[nr++] = kernel_frame(input->kernel[i], i > 0);
-	for (i = 0; i < input->nr_user && nr < MAX_STACK - 1; i++)
-		frames[nr++] = user_frame(input->user[i], process);
-	if (input->stop != BPFPROF_STOP_COMPLETE && input->stop != BPFPROF_STOP_NO_USER)
-		frames[nr++] = (uint64_t)BPFPROF_FRAME_MARKER << BPFPROF_FRAME_SHIFT | input->stop;
-	return nr;
-}
-
-size_t aggregate_frames(const struct aggregate_input *input, uint64_t frames[AGGREGATE_MAX_STACK])
-{
-	return stack_join(input, AGGREGATE_MAX_VA_PROCESSES, frames);
 }
 
 static uint32_t gil_of(const struct bpfprof_sample *s)
@@ -470,7 +377,7 @@ static uint32_t sleeper_of(const struct bpfprof_sample *s, const struct aggregat
 	return first && part->runs ? PROFILE_FIRST_RUNS : PROFILE_NOT_ASLEEP;
 }
 
-/* What stands above the stack that ends at end, which it is written in front of. How many. */
+/* Writes the frames above the stack in front of its first frame, at end. Returns their number. */
 static size_t above_put(const struct aggregate_part *part, uint32_t process, uint64_t *end)
 {
 	size_t nr = part->nr_above < AGGREGATE_MAX_ABOVE ? part->nr_above : AGGREGATE_MAX_ABOVE, i;
@@ -479,7 +386,7 @@ static size_t above_put(const struct aggregate_part *part, uint32_t process, uin
 	if (!part->above_is_own)
 		process = AGGREGATE_MAX_VA_PROCESSES;
 	for (i = 0; i < nr; i++)
-		at[i] = user_frame(part->above[i], process);
+		at[i] = wire_frame_of(part->above[i], process);
 	if (part->leaf)
 		at[nr] = part->leaf;
 	return (size_t)(end - at);
@@ -497,7 +404,7 @@ void aggregate_add_parts(struct aggregate *a, const struct aggregate_input *inpu
 	stack_count(&a->counts, input);
 	err = place_get(a, input, &key);
 	a->nr_lost += err != 0;
-	nr = err ? 0 : stack_join(input, key.process, stack);
+	nr = err ? 0 : wire_stack_join(input, key.process, stack);
 	for (i = 0; i < nr_parts; i++) {
 		parts[i].sample = -ENOMEM;
 		if (err || !parts[i].value_ns)
@@ -536,7 +443,7 @@ int64_t aggregate_hold(struct aggregate *a, const struct aggregate_call_at *at, 
 	return sample;
 }
 
-/* Which way the stack ends, as stack_join() has left it. */
+/* Which way the stack ends, as wire_stack_join() has left it. */
 static void ends_fill(const struct aggregate *a, uint32_t stack, struct aggregate_input *input,
 		      struct bpfprof_sample *sample)
 {
@@ -599,7 +506,7 @@ void aggregate_add(struct aggregate *a, const struct aggregate_input *input)
 	}
 	if (a->may_forget)
 		stack_count((struct aggregate_counts *)a->process_counts.data + key.process, input);
-	nr = stack_join(input, key.process, frames);
+	nr = wire_stack_join(input, key.process, frames);
 	stack_sample(a, &key, frames, nr, input->sample->period_ns);
 }
 
@@ -608,7 +515,7 @@ void aggregate_may_forget(struct aggregate *a)
 	a->may_forget = true;
 }
 
-/* Takes what of adds to all of them away again, and leaves zeros. */
+/* Subtracts of from all, and sets it to 0. */
 static void counts_take(struct aggregate_counts *all, struct aggregate_counts *of)
 {
 	uint64_t *from = (uint64_t *)all, *words = (uint64_t *)of;
@@ -680,7 +587,7 @@ int aggregate_add_call(struct aggregate *a, const struct aggregate_input *input,
 		nr_leaves = MAX_LEAVES;
 	memcpy(frames, leaves, nr_leaves * sizeof(*frames));
 	if (input->nr_user)
-		nr_stack = stack_join(input, key.process, frames + nr_leaves);
+		nr_stack = wire_stack_join(input, key.process, frames + nr_leaves);
 	else
 		frames[nr_leaves] = label_frame(0);
 	stack = stack_get(a, frames, nr_leaves + nr_stack);
@@ -761,9 +668,8 @@ int aggregate_new(struct aggregate **ret, bool threads, size_t max_bytes)
 	a->threads = threads;
 	a->budget.max_bytes = max_bytes;
 	a->seed = hash_seed();
-	a->containers.max = AGGREGATE_MAX_CONTAINERS;
-	a->ranks.max = AGGREGATE_MAX_RANKS;
-	/* Stack 0 is a marker alone, thread name 0 is "": what is left when there is no room. */
+	tag_list_init(&a->tags);
+	/* Stack 0 is only a marker and thread name 0 is "": they serve when there is no room. */
 	if (stack_get(a, &marker, 1) || name_get(a, "") || title_add(a, "", &none)) {
 		aggregate_free(a);
 		return -ENOMEM;
@@ -788,9 +694,7 @@ void aggregate_free(struct aggregate *a)
 	piece_set_fini(&a->samples);
 	piece_set_fini(&a->thread_names);
 	piece_set_fini(&a->threads_seen);
-	piece_set_fini(&a->containers);
-	piece_set_fini(&a->ranks);
-	strtab_free(a->strings);
+	tag_list_fini(&a->tags);
 	call_list_fini(&a->calls);
 	free(a);
 }
@@ -826,11 +730,6 @@ void aggregate_view_get(const struct aggregate *a, struct aggregate_view *view)
 		.nr_stacks = a->stacks.nr,
 		.samples = a->samples.items.data,
 		.nr_samples = a->samples.items.nr,
-		.containers = a->containers.items.data,
-		.nr_containers = a->containers.items.nr,
-		.ranks = a->ranks.items.data,
-		.nr_ranks = a->ranks.items.nr,
-		.strings = a->strings,
 		.threads = (const char(*)[BPFPROF_COMM_LEN])a->thread_names.items.data,
 		.nr_threads = a->thread_names.items.nr,
 		.titles = a->titles.data,
@@ -838,8 +737,7 @@ void aggregate_view_get(const struct aggregate *a, struct aggregate_view *view)
 		.counts = a->counts,
 		.nr_table_full = a->nr_table_full,
 		.nr_lost = a->nr_lost,
-		.nr_containers_full = a->nr_containers_full,
-		.nr_ranks_full = a->nr_ranks_full,
 	};
 	call_list_view(&a->calls, view);
+	tag_list_view(&a->tags, view);
 }
