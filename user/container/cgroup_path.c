@@ -127,7 +127,7 @@ static void add(struct cgroup_ids *ids, struct span id, bool sure)
 	if (ids->nr == CGROUP_MAX_IDS) {
 		if (ids->nr_sure < ids->nr || !sure)
 			return;
-		/* What comes later is further out: a container cannot push its own id away. */
+		/* Later ids are further out: a container cannot displace its own id. */
 		memmove(ids->ids[0], ids->ids[1], (CGROUP_MAX_IDS - 1) * sizeof(ids->ids[0]));
 		ids->nr--;
 		ids->nr_sure--;
@@ -168,7 +168,7 @@ static bool ecs_id(struct span part)
 	return true;
 }
 
-/* Ids that need not be hex, known by what stands before them. parent: the component above, or empty. */
+/* Ids that need not be hex, recognized by the text before them. parent: the component above, or empty. */
 static bool named_id(struct span part, struct span parent, struct span *ret)
 {
 	static const char *const prefixes[] = { "cri-containerd-", "docker-", "libpod-", "nerdctl-",
@@ -252,7 +252,7 @@ static void parse_path(struct cgroup_ids *ids, const char *path, size_t len)
 			add(ids, parts[i], false);
 }
 
-/* Of two lines the one that tells more; of those that tell as much the one of more trusted controllers. */
+/* Prefers the line with more facts; if equal, the line with the more trusted controllers. */
 static unsigned int rank(const struct cgroup_ids *ids, const char *controllers, size_t len)
 {
 	static const char *const order[] = { "pids", "memory", "cpu", "name=systemd", "" };

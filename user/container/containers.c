@@ -25,7 +25,7 @@ struct entry {
 	char text[];
 };
 
-/* What is known of one mount namespace. */
+/* The facts about one mount namespace. */
 struct space {
 	struct hash_node node;
 	uint64_t mnt_ns;
@@ -33,7 +33,7 @@ struct space {
 	struct entry *entry; /* NULL: the node's own, or not known */
 	uint64_t retry_ns; /* when more may be found; 0: all is known */
 	uint64_t delay_ns; /* until the next such time */
-	/* The process that was looked at, and whether another one was found in the same place: then the pid was not another's by then. */
+	/* The process that was read, and whether another one has the same place: then its pid was not reused. */
 	uint32_t pid;
 	bool confirmed;
 	bool has_root;
@@ -143,7 +143,7 @@ static struct entry *entry_new(const struct finding *finding)
 	return entry;
 }
 
-/* The entry that says what was found; several mount namespaces of one container share it. NULL: no room. */
+/* The entry of a finding; the mount namespaces of one container share it. NULL: no room. */
 static struct entry *entry_get(struct containers *containers, const struct finding *finding)
 {
 	struct entry *entry = entry_new(finding), *other;
@@ -230,8 +230,8 @@ static void space_set(struct space *space, struct entry *entry, const struct fin
 }
 
 /*
- * Is what is known good for this process? The first other process of the namespace is looked at: when the first one
- * was, its pid may have been another process's already.
+ * Do the facts of the namespace hold for this process? The first other process of the namespace is read
+ * too: the pid of the first one may have been reused when it was read.
  */
 static bool space_holds(struct containers *containers, struct space *space, uint32_t pid,
 			uint64_t now_ns)
@@ -244,7 +244,7 @@ static bool space_holds(struct containers *containers, struct space *space, uint
 		return true;
 	placement = finder_scan(containers->finder, pid);
 	if (!placement)
-		return true; /* it is gone and proves nothing */
+		return true; /* it has exited and proves nothing */
 	/* Its own root (chroot) is none of the namespace's. */
 	if (!placement->has_root || !space->has_root)
 		return true;
@@ -313,7 +313,7 @@ void containers_expire(struct containers *containers, uint64_t now_ns)
 	struct space *space;
 	struct entry **at = &containers->entries, *entry;
 
-	/* Nearly full: those of the last minute are worth more than the others. */
+	/* Nearly full: only the containers of the last minute stay. */
 	if (containers->nr_entries > CONTAINERS_MAX - CONTAINERS_MAX / 8 ||
 	    containers->spaces.nr > SPACES_MAX - SPACES_MAX / 8)
 		keep_ns /= 10;

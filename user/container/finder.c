@@ -92,7 +92,7 @@ static bool is_nodes_id(const struct finder *finder, const char *id)
 	return false;
 }
 
-/* The cgroup's counts more: what is mounted in a sandbox is whatever its maker wants. */
+/* The cgroup counts more: the maker of a sandbox chooses its mounts. */
 static const char *pod_uid_of(const struct placement *placement)
 {
 	return placement->cgroup.pod_uid[0] ? placement->cgroup.pod_uid
@@ -147,7 +147,7 @@ static void count_config(struct finder *finder, int err)
 	}
 }
 
-/* Looks for the bundle. What hung once is left alone while it hangs: others need the runner as well. */
+/* Searches the bundle. While an earlier search hangs, none starts: others need the runner as well. */
 static void query_run(struct finder *finder)
 {
 	struct bundle_query *query = &finder->query;
@@ -200,7 +200,7 @@ static void fill(char *dst, const char *src)
 		clean_text(dst, OCI_NAME_MAX, src, strlen(src));
 }
 
-/* What was found, from all sources. */
+/* The finding of all sources together. */
 static void finding_fill(struct finder *finder)
 {
 	const struct placement *placement = &finder->placement;

@@ -32,14 +32,14 @@ struct mount_list {
 	struct buf text;
 	uint64_t nr_left_out;
 	int error;
-	const char *strip; /* what our paths have in front of the node's; "" */
+	const char *strip; /* prefix of our paths before those of the node, or "" */
 };
 
 struct host_mounts {
 	char path[2][PATH_BYTES]; /* pid 1's file, ours */
 	const char *host_root; /* "" */
 	char *host_root_copy;
-	int fd; /* kept open: its poll() tells of changes */
+	int fd; /* stays open: poll() reports changes */
 	bool own; /* fd is our own file */
 	struct stat
 		st; /* of fd when it was read: tells of changes where poll() does not (no procfs) */
@@ -184,7 +184,7 @@ int host_mounts_refresh(struct host_mounts *mounts)
 
 	if (err || !has_changed(mounts))
 		return err;
-	mounts->read = false; /* poll() tells once only */
+	mounts->read = false; /* poll() reports a change only once */
 	list_init(&list, mounts->own ? mounts->host_root : "");
 	if (fstat(mounts->fd, &mounts->st) || lseek(mounts->fd, 0, SEEK_SET))
 		err = -errno;
@@ -209,7 +209,7 @@ int host_mounts_refresh(struct host_mounts *mounts)
 	return 0;
 }
 
-/* First mount of dev; those of it follow. */
+/* The first mount of dev; its other mounts follow. */
 static size_t list_find(const struct mount_list *list, dev_t dev)
 {
 	return sorted_count(list->nr, i, list->mounts[i].dev < dev);

@@ -20,7 +20,7 @@ static bool is_label(const char *text, size_t len)
 	return true;
 }
 
-/* .../pods/UID/etc-hosts or .../pods/UID/containers/NAME/HASH: the first such place, what is below may be the pod's own. */
+/* .../pods/UID/etc-hosts or .../pods/UID/containers/NAME/HASH: the first match, the pod may choose folders below. */
 void kubelet_mounts_note(struct kubelet_mounts *ret, const struct mount_line *line)
 {
 	const char *uid = line->root, *rest, *name;

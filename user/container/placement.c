@@ -11,7 +11,7 @@
 #include "base/cleanup.h"
 #include "proc/mountinfo.h"
 
-/* 25 lines of 4 KiB each is what pods have; a tenant's 100,000 lines are 10 MB and 0.2 s of the kernel's time. */
+/* A pod has about 25 lines; 100,000 lines of a tenant are 10 MB and take the kernel 0.2 s. */
 #define MOUNTINFO_MAX_BYTES (512 * 1024)
 #define CGROUP_MAX_BYTES 65536
 

@@ -35,7 +35,7 @@ int pod_logs_find(int host, const char *pod_uid, char *namespace, size_t namespa
 	unsigned int i;
 
 	for (i = 0; dir && i < MAX_PODS && err && (entry = readdir(dir)); i++) {
-		/* Neither names of namespaces nor those of pods hold a '_'. */
+		/* Names of namespaces and pods have no '_'. */
 		first = strchr(entry->d_name, '_');
 		last = strrchr(entry->d_name, '_');
 		if (!first || first == last || strcmp(last + 1, pod_uid))

@@ -12,7 +12,7 @@
 #define THREAD_RAN_NS 1000000 /* one that slept all of the time is not of the pool that ran */
 #define GIL_WAIT_RUN_SHARE 5 /* a waiting thread runs less than a fifth of the time */
 #define GIL_WAKES_PER_SECOND 10
-#define GIL_WAIT_NS (NS_PER_SECOND / 10) /* watched for less time it tells nothing */
+#define GIL_WAIT_NS (NS_PER_SECOND / 10) /* a shorter time is no evidence */
 
 /* One of several that should be equal: a process, or all processes of a rank. */
 struct member {
@@ -244,7 +244,7 @@ static void pools_tell(struct findings *findings, const struct process_watch *wa
 	}
 }
 
-/* Processes with more threads than CPUs by themselves; then what the others have together. */
+/* Each process with more threads than CPUs by itself, then all others together. */
 static void facts_of_pools(struct findings *findings, const struct process_watch *watch)
 {
 	const struct watched_process *process;

@@ -60,12 +60,12 @@
 #define WAIT_DURATION_NS (2 * NS_PER_SECOND)
 
 /*
- * A process that only collects what others compute is not starved: it has work of its own, however
- * little where they are slow. And a single long wait for a result is no feed.
+ * A process that only collects results of others is not starved: a starved one has work of its own, even
+ * if little. A single long wait for a result does not count.
  */
 #define STARVED_SHARE 0.3 /* of the recording */
 #define STARVED_WAITS 10
-#define STARVED_WORK 0.05 /* that it runs, of what one child does */
+#define STARVED_WORK 0.05 /* its run time, as a share of that of one child */
 #define STARVED_CHILD_ASLEEP 0.2 /* of the recording, at most, on average */
 #define STARVED_CHILD_AWAKE 0.5 /* at least: they are there, and compute, or want to */
 #define STARVED_SHOWN 4 /* children by their pids */
@@ -180,7 +180,7 @@ static struct span_text size(uint64_t bytes)
 	return size;
 }
 
-/* What to do next about the calls of a task; of a group whatever the numbers are by then. */
+/* The next command for the calls of a task; for a group it matches any numbers. */
 static void set_task_command(struct finding *finding, const struct task_time *task)
 {
 	char pattern[FINDING_COMMAND_MAX / 2], *number = pattern;
@@ -352,7 +352,7 @@ void findings_of_pool(struct findings *findings, const struct pool_fact *fact)
 	char of[96], cores[64] = "", remedy[64] = "", who[288];
 	struct finding *finding;
 
-	/* Whoever calls them works, too. */
+	/* The thread that calls the library works, too. */
 	if (fact->nr_threads + fact->nr_processes <= fact->cpus || fact->run_ns < POOL_RUN_NS ||
 	    fact->runnable < POOL_RUNNABLE * fact->cpus ||
 	    ratio(fact->wait_ns, fact->run_ns) < POOL_WAIT_SHARE)
@@ -424,8 +424,8 @@ static uint64_t least_in(const struct memory_series *series, uint32_t n)
 }
 
 /*
- * Not only at the beginning, as of a program that loads something, nor up and down: what is always in use
- * must have grown from part to part.
+ * Growth only at the beginning, as of a program that loads something, does not count, nor does up and
+ * down: the least memory in use must grow from part to part.
  */
 static bool grows_always(const struct memory_series *series)
 {

@@ -35,7 +35,7 @@ struct process_watch {
 	uint32_t nr_threads;
 	struct watched_group *groups;
 	uint32_t nr_groups;
-	uint32_t next; /* process whose turn it is to be read */
+	uint32_t next; /* the process to be read next */
 	struct budget reading;
 	uint64_t tick_ns;
 	uint64_t nr_left_out;
@@ -84,7 +84,7 @@ void process_watch_free(struct process_watch *watch)
 	free(watch);
 }
 
-/* Of those that have exited the one that ran least makes room. */
+/* The exited process that ran least is evicted. */
 static bool make_room(struct process_watch *watch)
 {
 	struct watched_process *process, *least = NULL;
@@ -271,7 +271,7 @@ static uint32_t group_get(struct process_watch *watch, const char *dir, bool is_
 	return watch->nr_groups;
 }
 
-/* What is asked once. */
+/* Facts that are read once. */
 static void process_scan(struct process_watch *watch, struct watched_process *process)
 {
 	struct cgroup_limits limits;
@@ -380,7 +380,7 @@ static void process_read(struct process_watch *watch, struct watched_process *pr
 		threads_read(process, now_ns);
 }
 
-/* From the one whose turn it is around, as far as the time goes. */
+/* Reads processes in turn, as far as the budget of time goes. */
 static void processes_read(struct process_watch *watch, uint64_t now_ns, bool all)
 {
 	uint32_t nr = (uint32_t)watch->processes.nr, i;

@@ -115,7 +115,7 @@ void record_findings_title(struct record_findings *findings,
 		judge(findings, event, task_times_see(findings->times, &change));
 }
 
-/* The kernel tells of changes that were lost with the next one: of these there is none. */
+/* The kernel reports lost changes with the next one, which does not come. */
 static void on_lost(void *arg, const struct bpfprof_task_id *task, uint32_t lost)
 {
 	struct record_findings *findings = arg;
@@ -194,8 +194,8 @@ void record_findings_make(struct record_findings *findings, uint64_t duration_ns
 }
 
 /*
- * What somebody wants to get on: a process that was asked for, a driver, a worker with a task. All
- * others of a machine wait in one place most of the time, and are fine.
+ * Only these should make progress: a process that was chosen, a driver, a worker with a task. Other
+ * processes of a machine wait in one place most of the time, and are healthy.
  */
 static bool should_work(const struct profile *profile, const struct profile_process *process)
 {

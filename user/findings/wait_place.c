@@ -76,7 +76,7 @@ static void place_see(struct place *place, const struct profile *profile, uint32
 	}
 }
 
-/* False: it says nothing of what the program waits for. */
+/* False: it does not show why the program waits. */
 static bool place_of(const struct profile *profile, const struct profile_stack *stack,
 		     struct place *ret)
 {

@@ -124,7 +124,7 @@ int cgroup_memory_read(struct cgroup_memory *ret, const char *dir)
 		return -ENODATA;
 	if (!memory_limit_read(&memory.max_bytes, dir))
 		memory.max_bytes = 0;
-	/* v1 counts what lies below a group only in the total. */
+	/* In v1 only the total includes the groups below. */
 	inactive = value_of(text, "total_inactive_file") ?: value_of(text, "inactive_file");
 	memory.used_bytes = used > inactive ? used - inactive : 0;
 	*ret = memory;
@@ -195,7 +195,7 @@ static void take_line(struct cgroup_limits *ret, const char *root, char *line)
 	controllers++;
 	len = (size_t)(path - controllers);
 	path++;
-	/* In a cgroup namespace what lies outside of it is seen from there. */
+	/* In a cgroup namespace, paths outside of it are relative to its root. */
 	if (!strncmp(path, "/..", 3)) {
 		ret->hidden = true;
 		return;

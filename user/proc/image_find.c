@@ -31,9 +31,9 @@ struct finder {
 	struct stat st; /* of the file found */
 	dev_t dev; /* with fd: of which file system a mount is wanted */
 	int fd; /* found, or -1 */
-	int refused; /* -errno of an owned file that is not what it should be */
+	int refused; /* -errno of an owned file that was refused */
 	bool seen; /* the file system of mount is among our own mounts */
-	int why; /* -errno: what the process's own mounts say of a file that is not found */
+	int why; /* -errno of the search in the mounts of the process */
 };
 
 dev_t image_dev(uint32_t kernel_dev)
@@ -101,13 +101,13 @@ static bool finder_try(struct finder *f, int fd)
 	return false;
 }
 
-/* An owned file is opened as what it is, link or not, to be looked at. */
+/* An owned file is opened without following a link, so that it can be checked. */
 static uint64_t last_flags(const struct finder *f)
 {
 	return f->identity->owned ? O_NOFOLLOW : 0;
 }
 
-/* No link leads out of root, whoever made it. */
+/* No link may lead out of root. */
 static int open_below(int root_fd, const char *path, uint64_t flags)
 {
 	struct open_how how = { .flags = O_PATH | O_CLOEXEC | flags,
@@ -213,7 +213,7 @@ static bool find_in_layers(struct finder *f, const struct target_mount *mount, c
 			continue;
 		fd = open_below(root_fd, path, last_flags(f));
 		close(root_fd);
-		/* Of files told by their path alone the uppermost counts, also if it says "deleted". */
+		/* Without an inode the uppermost file counts, also if it is marked as deleted. */
 		if (finder_try(f, fd) || (fd >= 0 && !f->identity->ino))
 			return f->fd >= 0;
 	}
@@ -221,8 +221,8 @@ static bool find_in_layers(struct finder *f, const struct target_mount *mount, c
 }
 
 /*
- * From 6.12 on the kernel names a file of an overlay by its path inside the layer. The
- * layers' folders stand in the mount's options; inode and device tell the right one.
+ * From 6.12 on the kernel names a file of an overlay by its path inside the layer. The options of the
+ * mount have the folders of the layers; inode and device identify the right one.
  */
 static bool layers_of_mount(void *arg, const struct mount_line *line)
 {
@@ -233,8 +233,8 @@ static bool layers_of_mount(void *arg, const struct mount_line *line)
 }
 
 /*
- * path below a mount of ours. Of a file that is told by its inode any way to it will do; with any other the target's
- * own links must not lead out of what it has mounted there.
+ * Opens path below a mount of ours. A file with a known inode may be reached in any way; for another
+ * one, links of the target must not lead out of its mount.
  */
 static int open_in_mount(const struct finder *f, int point_fd, const char *path)
 {

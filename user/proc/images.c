@@ -42,7 +42,7 @@ struct image_entry {
 	struct image image;
 };
 
-/* What was found out of a folder. */
+/* The cached answer about a folder. */
 struct look {
 	uint64_t key; /* of the mount namespace, root, folder and name */
 	uint64_t until_ns;
@@ -118,7 +118,7 @@ fail:
 	return -ENOMEM;
 }
 
-/* Gives back what can be read again. */
+/* Frees the memory whose content can be read again. */
 static void image_cool(struct images *images, uint32_t at)
 {
 	struct image *image = images->warm[at];
@@ -256,7 +256,7 @@ static void uncount_problem(struct images *images, struct image *image)
 	image->counted = IMAGE_FINE;
 }
 
-/* Counted once, by the first. Code that was made at run time is none. */
+/* Only the first problem of an image is counted. Code made at run time is no problem. */
 static void set_problem(struct images *images, struct image *image, enum image_problem problem)
 {
 	image->problem = problem;
@@ -298,7 +298,7 @@ static struct image_entry *file_supersede(struct images *images, struct image_en
 	return entry;
 }
 
-/* The entry of a file whose size or time is another one now. */
+/* The entry of a file whose size or time has changed. */
 static struct image_entry *file_changed(struct images *images, struct image_entry *entry)
 {
 	if (entry->image.was_open)
@@ -393,7 +393,7 @@ void images_fail(struct images *images, struct image *image, int err, uint64_t n
 	if (err != -ETIMEDOUT ||
 	    blocked_devs_have(&images->blocked, images->runner, image->dev, now_ns))
 		return;
-	/* A disk does not hang; then it was us who got no CPU for so long. */
+	/* A disk does not hang: bpfprof itself got no CPU for so long. */
 	if (image_file_dev_may_block(image->dev))
 		blocked_devs_add(&images->blocked, images->runner, image->dev, now_ns);
 	else
@@ -633,8 +633,8 @@ struct origins *images_origins(struct images *images)
 }
 
 /*
- * Where pid sees path. One of our own mount namespace needs no process that is alive. Of one that is
- * not known, and of the node's that have exited, it is what the node has there.
+ * The place of path as pid sees it. A process of our own mount namespace need not be alive. For an
+ * unknown process, and for one of the node that has exited, it is the path on the node.
  */
 static struct image_place place_of(const struct images *images, const struct origin *origin,
 				   uint32_t pid, const char *path)

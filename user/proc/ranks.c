@@ -21,7 +21,7 @@ static bool is_plain(char c)
 	       (c && strchr("_-+.:", c));
 }
 
-/* What is no plain word, or too long for a number or a name, says nothing. */
+/* A value that is no plain word, or too long, is ignored. */
 static void field_set(char field[RANKS_TEXT_MAX], const char *value, size_t len)
 {
 	size_t i;

@@ -8,7 +8,7 @@
 
 #include "proc/mountinfo.h"
 
-/* What of path lies below folder; NULL: it is not in there. Both are absolute. */
+/* The part of path below folder; NULL: it does not lie there. Both are absolute. */
 static const char *path_below(const char *path, const char *folder)
 {
 	size_t len = strlen(folder);
@@ -113,7 +113,7 @@ static const char *lower_find(const char *options, unsigned int nth, size_t *ret
 		if (at + len >= end)
 			return NULL;
 		at += len + 1;
-		at += *at == ':'; /* A::B: what follows holds data only */
+		at += *at == ':'; /* A::B: the layers after it hold only data */
 		*ret_len = (size_t)(end - at);
 	}
 	for (at = option_find(options, "lowerdir+=", ret_len); at && nth; nth--)

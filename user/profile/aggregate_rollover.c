@@ -14,7 +14,7 @@
 
 #define MAX_LEAVES 4
 
-/* What a sample of the process would say of it. */
+/* The input that a sample of the process would have. */
 struct rolled_over {
 	struct bpfprof_sample sample;
 	struct aggregate_input input;

@@ -295,7 +295,7 @@ static int compare_places(const void *a, const void *b)
 	return x->gil < y->gil ? -1 : x->gil > y->gil;
 }
 
-/* What is alike becomes one. nr: of those with that stack, which are the last. */
+/* Joins equal samples. nr: samples with that stack, which are the last ones. */
 static void idle_merge(struct profile *profile, size_t nr)
 {
 	struct profile_sample *all = profile->samples + profile->nr_samples - nr;

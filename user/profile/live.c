@@ -18,11 +18,11 @@
 
 #define MAX_TEXT_BYTES (4U << 20)
 #define ALL_VIEWS ((1U << LIVE_NR_VIEWS) - 1)
-#define MAX_TEXTS (2 * LIVE_MAX_ROWS) /* before those of rows that are gone are thrown out */
+#define MAX_TEXTS (2 * LIVE_MAX_ROWS) /* beyond it, texts of evicted rows are dropped */
 #define NO_STACK "[no stack]"
 #define NO_NAME "[no name]"
 
-/* Of a stack, whether who sleeps with it has nothing to do. */
+/* Is a thread that sleeps with this stack idle? */
 enum verdict { VERDICT_UNKNOWN, VERDICT_NOT_IDLE, VERDICT_IDLE };
 
 struct live {
@@ -101,7 +101,7 @@ static void processes_evict(struct live *live)
 	border = last[live->nr_processes / 2];
 	free(last);
 	for (i = 0; i < live->nr_processes; i++) {
-		/* Those that run now stay: their samples are being counted. */
+		/* Processes of this interval stay: their samples are being counted. */
 		if (live->processes[i].last > border ||
 		    live->processes[i].last == live->counters.nr_intervals)
 			continue;
@@ -175,7 +175,7 @@ static int64_t process_get(struct live *live, const struct aggregate_view *view,
 	return at;
 }
 
-/* The names of rows that are gone go too. */
+/* Drops the texts of evicted rows. */
 static void texts_renew(struct live *live)
 {
 	struct strtab *texts;
@@ -288,7 +288,7 @@ static enum location_kind location_kind_of(uint64_t frame)
 	}
 }
 
-/* Has a helper that sleeps with this stack nothing to do? */
+/* Is a helper thread that sleeps with this stack idle? */
 static bool stack_is_idle(struct live *live, const uint64_t *frames, size_t nr)
 {
 	__cleanup(free_mem) struct idle_frame *named = NULL;
@@ -306,7 +306,7 @@ static bool stack_is_idle(struct live *live, const uint64_t *frames, size_t nr)
 	return named && idle_frames_are_known(named, nr);
 }
 
-/* Has the thread nothing to do? verdict: of its stack, as long as that means the same. */
+/* Is the thread idle? verdict: of its stack, computed on first use. */
 static bool is_idle(struct live *live, const struct aggregate_sample *sample, enum verdict *verdict,
 		    const uint64_t *frames, size_t nr)
 {

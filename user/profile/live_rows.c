@@ -9,7 +9,7 @@
 
 struct counted_row {
 	uint64_t sample; /* the last one that counted for the row */
-	uint32_t views; /* whose total times it was added to */
+	uint32_t views; /* the sample was added to the total times of these views */
 };
 
 void live_rows_init(struct live_rows *rows)

@@ -166,7 +166,7 @@ static void kernel_name(struct live_symbolizer *symbolizer, struct live *live,
 	}
 }
 
-/* The frames of one process, as those of the only one that there is. */
+/* The frames of one process, as if it were the only one. */
 static uint64_t *frames_own(const uint64_t *frames, size_t nr)
 {
 	uint64_t *own = malloc(nr * sizeof(*own));

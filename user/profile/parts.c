@@ -33,7 +33,7 @@ struct profile_parts {
 	struct remap maps[NR_KINDS];
 };
 
-/* What processes of one group have in common: their pod, or their pid. */
+/* The key of a group of processes: their pod, or their pid. */
 static uint64_t key_of(const struct profile_parts *parts, uint32_t index)
 {
 	const struct profile_process *process = &parts->profile->processes[index];
@@ -347,7 +347,7 @@ static void fill(struct profile *part, const struct profile_parts *parts, const 
 		part->containers[i] = whole->containers[maps[CONTAINERS].used[i]];
 }
 
-/* What its samples and their stacks say by themselves; what else was counted is not told apart. */
+/* Counts the samples and stacks of the part; other counters stay those of the whole profile. */
 static void count(struct run_stats *stats, const struct profile *part)
 {
 	const struct profile_location *location;

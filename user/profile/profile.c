@@ -50,7 +50,7 @@ static bool is_one_of(uint32_t pid, const int *pids, size_t nr)
 	return false;
 }
 
-/* Samples of each mapping's program; those of pids alone, or of all processes. */
+/* Counts the samples of each program, of the processes pids or of all processes. */
 static uint32_t program_of_most(const struct profile *profile, uint64_t *samples, const int *pids,
 				size_t nr_pids)
 {

@@ -232,7 +232,7 @@ static void native_location(struct symbolizer *s, size_t i, const struct elf_sym
 
 struct debug_place {
 	struct images *images;
-	uint32_t pid; /* whose files come before the node's, 0: nobody's */
+	uint32_t pid; /* its files come before those of the node, 0: none */
 };
 
 /* A container may bring its own debug files; by build id the node's are as good. */
@@ -273,7 +273,7 @@ const char *symbolize_problem(const struct stats_reasons *files)
 	return NULL;
 }
 
-/* What went wrong with the symbols of a file; each has a counter. */
+/* The counter for an error with the symbols of a file. */
 static enum problem symbols_problem(int err)
 {
 	switch (err) {
@@ -286,7 +286,7 @@ static enum problem symbols_problem(int err)
 	}
 }
 
-/* Names what it can; the rest keeps its address. */
+/* Symbols without a name keep their address. */
 static void symbols_resolve(struct symbolizer *s, struct image *image, struct elf_symbol *symbols,
 			    size_t nr)
 {
@@ -337,7 +337,7 @@ static int image_resolve(struct symbolizer *s, size_t first, size_t nr)
 		mapping = image_mapping(s, image);
 	else /* forgotten meanwhile */
 		mapping.path = strtab_add(s->profile->strings, "[unknown file]");
-	mapping.has_functions = true; /* what has a name got it: pprof need not look for more */
+	mapping.has_functions = true; /* pprof need not search for names */
 	mapping_id = mapping_add(s->profile, &mapping);
 	for (i = 0; i < nr; i++)
 		native_location(s, first + i, &symbols[i],
@@ -352,7 +352,7 @@ static uint32_t process_pid(const struct aggregate_process *process)
 	return process->agent_pid ? process->agent_pid : process->pid;
 }
 
-/* Code that has no name at all is told apart by pages: each instruction a frame would be noise. */
+/* Code without any name is named by its page: a name per instruction would be noise. */
 static int va_resolve(struct symbolizer *s, size_t first, size_t nr)
 {
 	__cleanup(free_mem) struct perfmap_query *queries = calloc(nr, sizeof(*queries));
@@ -383,7 +383,7 @@ static int va_resolve(struct symbolizer *s, size_t first, size_t nr)
 
 /* Python frames. */
 
-/* A process whose files tell of the folder of that file: one that runs the frame, or any that sees it. */
+/* A process that sees the folder of that file: one that runs the frame, or any other. */
 static uint32_t python_pid(const struct symbolizer *s, size_t frame, const char *file)
 {
 	const char *slash = strrchr(file, '/');
@@ -557,7 +557,7 @@ static int stack_locations_make(struct symbolizer *s, const struct aggregate_vie
 	return all ? 0 : -ENOMEM;
 }
 
-/* Whose Python frames are: their files are to be looked for where that process has them. */
+/* Finds a process for each Python frame: its files are searched as that process sees them. */
 static int owners_make(struct symbolizer *s, const struct aggregate_view *view)
 {
 	__cleanup(free_mem) uint32_t *runs = calloc(view->nr_stacks + 1, sizeof(*runs));

@@ -31,12 +31,12 @@ struct thread_time {
 	struct hash_node node;
 	struct thread_key key;
 	struct thread_samples ended, latest;
-	int64_t run_ahead_ns, wait_ahead_ns; /* told before samples do */
-	uint64_t after_ns; /* that samples told of the time after the border */
-	uint64_t open_since_ns; /* of the wait whose stack `latest` has; 0: none */
+	int64_t run_ahead_ns, wait_ahead_ns; /* added before samples of it came */
+	uint64_t after_ns; /* time after the boundary that samples have covered */
+	uint64_t open_since_ns; /* begin of the wait whose stack is in `latest`, 0: none */
 	bool heard; /* a sample has come */
 	bool seen; /* since the border */
-	bool settled; /* all that was before the border has been told */
+	bool settled; /* all time before the boundary was added */
 };
 
 /* Where time before the border goes, or time at all. */
@@ -105,7 +105,7 @@ static struct thread_time *thread_get(struct thread_times *times,
 	return thread;
 }
 
-/* The leaf of a wait, apart from what it waited for a CPU; 0: the function that it was in says it all. */
+/* The leaf for the wait itself, without the time for a CPU; 0: none, its function is enough. */
 static uint64_t wait_leaf(struct thread_times *times, struct aggregate *aggregate,
 			  const struct bpfprof_sample *s)
 {
@@ -124,7 +124,7 @@ static uint64_t wait_leaf(struct thread_times *times, struct aggregate *aggregat
 	return aggregate_label(aggregate, text);
 }
 
-/* Frames above those of a wait: who ended it. How many. */
+/* Writes the frames of the waker above those of a wait. Returns their number. */
 static size_t waker_frames(struct aggregate *aggregate, const struct waker *waker,
 			   uint64_t above[AGGREGATE_MAX_ABOVE])
 {
@@ -140,7 +140,7 @@ static size_t waker_frames(struct aggregate *aggregate, const struct waker *wake
 	return nr;
 }
 
-/* So much of a sample's time, of which the thread waited for a CPU. */
+/* The part of the time of a sample in which the thread waited for a CPU. */
 static void side_add(struct thread_times *times, struct thread_side side,
 		     const struct aggregate_input *input, uint64_t ns, uint64_t runnable_ns)
 {
@@ -176,15 +176,15 @@ static void side_add(struct thread_times *times, struct thread_side side,
 		side.samples->wait = (int32_t)parts[1].sample;
 }
 
-/* Of a time that has been told ahead, so much is still to be told. */
+/* Subtracts time that was added ahead. Returns the rest. */
 static uint64_t ahead_take(int64_t *ahead_ns, uint64_t ns)
 {
-	uint64_t told = *ahead_ns > 0 ? (uint64_t)*ahead_ns : 0;
+	uint64_t ahead = *ahead_ns > 0 ? (uint64_t)*ahead_ns : 0;
 
-	if (told > ns)
-		told = ns;
-	*ahead_ns -= (int64_t)told;
-	return ns - told;
+	if (ahead > ns)
+		ahead = ns;
+	*ahead_ns -= (int64_t)ahead;
+	return ns - ahead;
 }
 
 static uint64_t oldest_ns(const struct thread_times *times)
@@ -198,8 +198,8 @@ static uint64_t at_most(uint64_t a, uint64_t b)
 }
 
 /*
- * The wait whose stack was read at a border is over, and its own stack is not whole: who was killed in
- * it may be gone before it is. It is the same one.
+ * A wait whose stack was read at a boundary is over, and its own sample has no complete stack, since a
+ * thread that is killed in a wait may exit first. The stack of the boundary is the same one.
  */
 static bool is_known_better(const struct thread_time *thread, const struct aggregate_input *input)
 {
@@ -271,7 +271,7 @@ void thread_times_close(struct thread_times *times)
 			hash_table_remove(&times->threads, thread);
 }
 
-/* What settling is about: the interval that has ended, or all. */
+/* The time that is settled: the interval that has ended, or all. */
 static struct thread_side side_of(const struct thread_times *times, struct thread_time *thread)
 {
 	if (times->ended)
@@ -279,7 +279,7 @@ static struct thread_side side_of(const struct thread_times *times, struct threa
 	return (struct thread_side){ times->aggregate, &thread->latest };
 }
 
-/* The rest without what is of later. */
+/* The rest without later time. */
 static void rest_cut(const struct thread_times *times, const struct thread_time *thread,
 		     const struct thread_rest *rest, int64_t *run_ns, int64_t *wait_ns)
 {
@@ -300,7 +300,7 @@ static void rest_cut(const struct thread_times *times, const struct thread_time 
 	*wait_ns -= after_ns;
 }
 
-/* What was before anybody cared. */
+/* Time before from_ns. */
 static int64_t wait_bound(const struct thread_times *times, bool fresh, int64_t ns)
 {
 	int64_t most = (int64_t)(times->boundary_ns - times->ended_from_ns);
@@ -308,7 +308,7 @@ static int64_t wait_bound(const struct thread_times *times, bool fresh, int64_t 
 	return fresh && times->ended && times->ended_from_ns && ns > most ? most : ns;
 }
 
-/* Wait that is to be told. */
+/* The wait time to add. */
 static int64_t wait_unreported(const struct thread_times *times, const struct thread_time *thread,
 			       bool fresh, const struct thread_rest *rest)
 {
@@ -393,7 +393,7 @@ void thread_times_settle(struct thread_times *times, const struct aggregate_inpu
 	run_left = sample_adjust(side.aggregate, side.samples->run, run_ns - thread->run_ahead_ns);
 	wait_left = sample_adjust(side.aggregate, side.samples->wait,
 				  wait_unreported(times, thread, fresh, rest));
-	/* What could not be taken away may be told later. */
+	/* Time that could not be subtracted now is subtracted later. */
 	thread->run_ahead_ns = run_ns - (run_left < 0 ? run_left : 0);
 	thread->wait_ahead_ns = wait_ns - (wait_left < 0 ? wait_left : 0);
 	unsampled.value_ns =

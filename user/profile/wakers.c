@@ -21,7 +21,7 @@
 
 struct entry {
 	UT_hash_handle hh; /* in the order in which they came */
-	uint32_t tid; /* of who was woken */
+	uint32_t tid; /* of the thread that was woken */
 	uint32_t wait_nr;
 	uint32_t waker_pid, waker_tid;
 	bool interrupt, truncated;

@@ -10,7 +10,7 @@
 #define COMM_MAX 15
 #define CUT_LEN 3 /* "..." */
 
-/* What follows the last dot outside of brackets, as `submit` in `MapWorker(Map(a.b)).submit`; NULL. */
+/* The part behind the last dot outside of brackets: `submit` in `MapWorker(Map(a.b)).submit`; or NULL. */
 static const char *method_of(const char *title)
 {
 	size_t len = strlen(title), depth = 0, i;
@@ -35,7 +35,7 @@ bool calls_is_idle(const char *title)
 	       (!title[sizeof(IDLE) - 1] || title[sizeof(IDLE) - 1] == '_');
 }
 
-/* Is it rest that begins with this title, after nobody knows what under the name comm? */
+/* Does rest begin with this title? The state before is not known, but the thread had the name comm. */
 static bool begins_rest(const char *title, const char *comm)
 {
 	size_t len = strnlen(title, COMM_MAX);
@@ -54,7 +54,7 @@ static bool begins_call(const struct calls *calls, const char *title, bool wante
 		return true;
 	if (calls->class)
 		return strcmp(calls->class, title) != 0;
-	/* Class or call? Who asked for it by its name will have meant a call. */
+	/* A class or a call: a filter that matches this name means a call. */
 	if (!wanted || calls->state == CALLS_CALL)
 		return false;
 	return calls->state == CALLS_REST || !begins_rest(title, old_comm);

@@ -8,7 +8,7 @@
 
 #define PREFIX_LEN (sizeof(TITLE_PREFIX) - 1)
 
-/* Small letters, no `_`: of a pattern those between brackets stay. False: too long. */
+/* Small letters without `_`; text between brackets of a pattern stays. False: too long. */
 static bool fold(char dst[WORKER_PATTERN_MAX + 1], const char *text, size_t len, bool pattern)
 {
 	bool in_brackets = false;

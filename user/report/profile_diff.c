@@ -32,7 +32,7 @@ static size_t count_distinct(uint64_t *words, size_t nr)
 	return distinct;
 }
 
-/* Those that have samples. */
+/* Counts ranks or processes with samples. */
 static int count_parts(struct diff_side *side)
 {
 	const struct profile *profile = side->profile;

@@ -46,7 +46,7 @@ static double percent(uint64_t part, uint64_t whole)
 	return whole ? 100.0 * (double)part / (double)whole : 0;
 }
 
-/* What is sorted. */
+/* The context of the sort. */
 struct order {
 	const struct profile *profile;
 	const struct tally *tally;

@@ -35,8 +35,8 @@ static void add_first_part(struct buf *dst, const char *path)
 }
 
 /*
- * The package that a Python file is of: what follows site-packages/; the standard library;
- * else the outermost folder of its short form, or the file.
+ * The package of a Python file: the folder after site-packages/; the standard library; else the outermost
+ * folder of its short form, or the file.
  */
 static void add_package(struct buf *dst, const char *file, const char *short_file)
 {
@@ -227,7 +227,7 @@ static int pairs_add(struct tally *tally, const struct profile *profile, const u
 		if (!map_find(&index, (uint64_t)groups[i] << 32 | function, &at)) {
 			at = index.nr;
 			if (map_set(&index, (uint64_t)groups[i] << 32 | function, at))
-				break; /* so many: the hottest is among those there are */
+				break; /* the table is full: the hottest function is in it already */
 			pairs[at] = (struct pair){ .group = groups[i], .function = function };
 		}
 		pair = &pairs[at];

@@ -20,8 +20,8 @@ struct worker {
 	bool before; /* and was when it was first seen */
 	bool chosen; /* when it took its title */
 	uint64_t begin_ns;
-	uint64_t looked_ns; /* 0: its changes alone have told of it */
-	bool in_threads; /* its calls overlap: the one title of the process does not tell */
+	uint64_t looked_ns; /* time of task_calls_poll(), 0: never */
+	bool in_threads; /* its calls overlap, but the process has one title */
 };
 
 struct task_calls {
@@ -75,13 +75,13 @@ static size_t titles_size(const struct worker *worker)
 	       (worker->calls.class ? strlen(worker->calls.class) + 1 : 0);
 }
 
-/* Whatever it was in has ended, or nobody knows any more what it was in. */
+/* The present call has ended, or is not known any more. */
 static void worker_forget(struct worker *worker)
 {
 	worker->open = worker->unclear = worker->before = false;
 }
 
-/* What comes next is the first that is heard of it. */
+/* The next change is taken as its first. */
 static void worker_begin_anew(struct task_calls *calls, struct worker *worker)
 {
 	calls->title_bytes -= titles_size(worker);
@@ -152,7 +152,7 @@ static void worker_end(const struct task_calls *calls, struct worker *worker, ui
 	worker_forget(worker);
 }
 
-/* The next title says what the first one was: only of a task nothing but idleness follows. */
+/* The next title decides about the first one: only a task is followed by the idle title. */
 static void worker_clear_up(struct worker *worker, const char *next)
 {
 	worker->open |= worker->unclear && calls_is_idle(next);
@@ -188,7 +188,7 @@ static bool title_set(struct task_calls *calls, struct worker *worker,
 static void title_change(struct task_calls *calls, struct worker *worker,
 			 const struct task_change *change)
 {
-	/* It was looked at after this change: these are all told, so nothing else is needed. */
+	/* It was polled after this change, so this change is known. */
 	if (change->ts_ns < worker->looked_ns) {
 		worker_begin_anew(calls, worker);
 		worker->looked_ns = 0;
@@ -233,7 +233,7 @@ void task_calls_poll(struct task_calls *calls, const struct task_change *change,
 	}
 	if (worker->title || worker->in_threads)
 		return;
-	/* With no name from before, titles without method stay what they are: unclear. */
+	/* Without an earlier name, a title without a method stays unclear. */
 	if (!title_set(calls, worker, change, ""))
 		return;
 	worker->open = worker->calls.state == CALLS_CALL;

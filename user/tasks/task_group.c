@@ -20,7 +20,7 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* Of a word; what is not ASCII is a letter of some language. */
+/* A letter of a word; any byte that is not ASCII counts as one. */
 static bool is_letter(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (unsigned char)c >= 0x80;
@@ -79,7 +79,7 @@ static int compare_as(const char *a, const char *b, enum task_numbers numbers)
 	return c - d;
 }
 
-/* By what they have in common: all numbers aside, then those that no function has, then none. */
+/* Sorts by the name without numbers, then without the numbers that no function has, then by name. */
 static int compare_members(const void *a, const void *b)
 {
 	const struct task_member *x = a, *y = b;

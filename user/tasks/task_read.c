@@ -33,7 +33,7 @@ struct name {
 
 struct task_read {
 	struct name *names;
-	struct buf line; /* what has come of it */
+	struct buf line; /* the part of the line that has come */
 	bool too_long; /* and is not taken */
 	bool begun, rows,
 		ended; /* the file's first line was there; that before CPU times; its last one */
@@ -334,7 +334,7 @@ static int compare_total(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-/* All calls of `from` are those of `to`, too. 0 or -ENOMEM. */
+/* Adds all calls of `from` to `to`. 0 or -ENOMEM. */
 static int calls_join(struct name *to, struct name *from)
 {
 	if (!from->nr || to == from)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * All calls are gone through twice: to know how long they become, and to write them. In between it is
- * known how many of the oldest there is no room for.
+ * Reads all calls twice: to learn the size of the output, and to write it. The size decides how many of
+ * the oldest calls are left out.
  */
 #include "tasks/task_timeline.h"
 
@@ -119,7 +119,7 @@ static void names_write(struct timeline *t)
 	}
 }
 
-/* Rows of a line each, so that who reads them need not hold them all. Returns how many there is room for. */
+/* Writes one row per line, so that a reader need not keep all. Returns how many there is room for. */
 static size_t cpus_fill(const struct task_timeline *ask, struct buf *dst)
 {
 	uint64_t max = ask->facts.max_bytes / CPUS_SHARE;

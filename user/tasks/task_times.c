@@ -12,7 +12,7 @@
 
 #define PREFIX_LEN (sizeof(TITLE_PREFIX) - 1)
 
-/* Names that differ in numbers which functions may have are told apart here, and joined in the list. */
+/* Names that differ in numbers that functions may have are kept apart here and joined in the list. */
 struct name {
 	UT_hash_handle hh;
 	uint64_t nr, total_ns, longest_ns;

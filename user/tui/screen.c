@@ -92,7 +92,7 @@ void screen_draw(const struct page *page)
 	for (i = 0; i < page->nr && i < rows; i++) {
 		style = style_of(page->lines[i].style);
 		attrset((int)style);
-		/* What runs over the edge must not begin the next line. */
+		/* Text beyond the edge must not continue on the next line. */
 		mvaddstr((int)i, 0, page_text(page, i));
 		if (style == A_REVERSE)
 			mvchgat((int)i, 0, -1, style, 0, NULL);

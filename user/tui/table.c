@@ -40,7 +40,7 @@ static uint64_t sort_key(const struct live_row *row, uint32_t view, enum table_s
 	}
 }
 
-/* The largest first; what is equal by the other columns, then by name, so that rows stand still. */
+/* The largest first; equal rows by the other columns, then by name, so that rows keep their place. */
 static int row_compare(const void *a, const void *b, void *arg)
 {
 	static const enum table_sort then[] = { TABLE_OWN, TABLE_OWN_TIME, TABLE_TOTAL,
@@ -146,7 +146,7 @@ static size_t calls_columns(const struct table_options *options)
 	return options->gpu && has_columns(options, COLUMNS_FOR_CALLS) ? 10 + 10 : 0;
 }
 
-/* What is left for the function; 0 = no end. */
+/* The columns left for the function, 0: no limit. */
 static size_t function_columns(const struct table_options *options)
 {
 	size_t used = 7 + 2 + pod_columns(options) + calls_columns(options);

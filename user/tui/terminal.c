@@ -24,14 +24,14 @@ static const int crash_signals[] = { SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL };
 /* A signal handler has nothing else to reach it by. */
 static struct {
 	struct termios termios; /* as it was */
-	char restore[MAX_RESTORE]; /* what the terminal has to be sent */
+	char restore[MAX_RESTORE]; /* bytes that restore the terminal */
 	size_t restore_len;
 	int old_stderr, messages; /* -1: standard error is left alone */
 	void *crash_stack;
 	struct sigaction old_actions[sizeof(crash_signals) / sizeof(crash_signals[0])];
 } state = { .old_stderr = -1, .messages = -1 };
 
-/* Says what was said meanwhile. Only async-signal-safe calls. */
+/* Prints the kept messages. Only async-signal-safe calls. */
 static void messages_replay(void)
 {
 	char chunk[512];
@@ -88,7 +88,7 @@ static void on_crash(int signal_number)
 	(void)written; /* nothing to be done about it */
 	tcsetattr(STDIN_FILENO, TCSANOW, &state.termios);
 	messages_replay();
-	raise(signal_number); /* SA_RESETHAND: now the default, or what was there before us */
+	raise(signal_number); /* SA_RESETHAND: the default action, or the earlier handler */
 }
 
 static void crash_catch(void)
@@ -156,7 +156,7 @@ void terminal_guard(void)
 
 void terminal_restore(void)
 {
-	/* ncurses puts back what it saw; this is what there was before. */
+	/* ncurses restores the settings that it found; these are the ones before. */
 	tcsetattr(STDIN_FILENO, TCSADRAIN, &state.termios);
 	crash_release();
 	messages_end();

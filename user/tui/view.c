@@ -95,10 +95,10 @@ uint32_t view_process(const struct view *view, const struct live *live)
 	for (i = 0; i < nr; i++)
 		if (processes[i].pid == view->pid && processes[i].start_ns == view->start_ns)
 			return (uint32_t)i;
-	return (uint32_t)nr; /* gone: a process without rows */
+	return (uint32_t)nr; /* it was evicted: a process without rows */
 }
 
-/* The options for what is shown now. */
+/* The options of the present page. */
 static bool has_pods(const struct live *live)
 {
 	const struct live_process *processes;
@@ -295,7 +295,7 @@ static void page_line_at(struct page *page, enum page_style style, size_t off)
 	page->lines[page->nr++] = (struct page_line){ .off = off, .style = style };
 }
 
-/* A line of text that may hold anybody's words; wraps nothing, cuts what is too wide. */
+/* Adds a line of untrusted text; cuts it if it is too wide. */
 static void page_add(struct page *page, enum page_style style, size_t columns, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
@@ -383,7 +383,7 @@ static void calls_add(const struct view_status *status, const struct table_optio
 			 "GPU: no call of CUDA or NCCL has begun so far; older ones: bpfprof gpu");
 }
 
-/* In one line, or in two where it is too long: what to do next must not be cut off. */
+/* One line, or two if it is too long: the next step must not be cut off. */
 static void idle_add(const struct live *live, const struct view_status *status,
 		     const struct table_options *table, struct page *page)
 {

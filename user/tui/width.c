@@ -22,14 +22,14 @@ void width_init(void)
 	setlocale(LC_CTYPE, "C.UTF-8");
 }
 
-/* What one character takes, and its bytes; bytes is 0 at the end of the text. */
+/* The columns and bytes of one character; bytes is 0 at the end of the text. */
 struct cell {
 	const char *bytes;
 	size_t nr_bytes;
 	size_t columns;
 };
 
-/* Overrides of the text's direction, separators of lines, joiners: what changes other columns. */
+/* Overrides of the direction of text, separators of lines, joiners: they change other columns. */
 static bool is_control(uint32_t c)
 {
 	return utf8_is_control(c) || c == 0xad || c == 0x61c || (c >= 0x200b && c <= 0x200f) ||
@@ -37,7 +37,7 @@ static bool is_control(uint32_t c)
 	       (c >= 0xfe00 && c <= 0xfe0f) || c == 0xfeff || (c >= 0xe0000 && c <= 0xe0fff);
 }
 
-/* The next cell of text; *marks counts those without a width since the last one with. */
+/* The next cell of text; *marks counts characters without a width since the last one with a width. */
 static struct cell cell_next(const char **text, size_t *marks)
 {
 	static const char bad[] = "?";
@@ -74,7 +74,7 @@ static size_t add_between(struct buf *dst, const char *text, size_t from, size_t
 	struct cell cell;
 
 	for (cell = cell_next(&text, &marks); cell.nr_bytes; cell = cell_next(&text, &marks)) {
-		/* A mark goes with what it stands on. */
+		/* A mark belongs to the character before it. */
 		if (at >= from && at + cell.columns <= to && (cell.columns || at > from)) {
 			buf_add(dst, cell.bytes, cell.nr_bytes);
 			added += cell.columns;
