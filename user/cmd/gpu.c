@@ -247,7 +247,7 @@ static int run(struct gpu_job *job, int signal_fd)
 	job->start_wall_ns = time_wall_ns();
 	gpu_inflight_begin(job->inflight);
 	if (!live)
-		gpu_monitor_tell(&job->watch);
+		gpu_monitor_log(&job->watch);
 	else
 		err = gpu_screen_open(&screen, job->start_ns, job->options->sort);
 	if (err == -ENOENT) {

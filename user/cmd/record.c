@@ -275,7 +275,7 @@ static void loop(struct recording *rec, int signal_fd)
 		if (now_ns >= tick_ns) {
 			tick_ns = now_ns + TICK_NS;
 			if (rec->options->capture.session.gpu)
-				gpu_monitor_tell_new(&rec->watch);
+				gpu_monitor_log_new(&rec->watch);
 			if (sampler_targets_gone(&rec->sampler)) {
 				say_gone(rec);
 				break;
@@ -479,7 +479,7 @@ static int finish(struct recording *rec)
 
 	recording_stats(rec);
 	if (rec->options->capture.session.gpu) {
-		gpu_monitor_tell_new(&rec->watch);
+		gpu_monitor_log_new(&rec->watch);
 		err = calls_finish(rec, &calls);
 	}
 	calls_close(rec);
@@ -539,7 +539,7 @@ static int start(struct recording *rec)
 			sampler_run(&rec->sampler);
 			worker_steps_hold(rec->sampler.steps, false);
 		}
-		gpu_monitor_tell(&rec->watch);
+		gpu_monitor_log(&rec->watch);
 	}
 	status = recording_timeline_start(rec);
 	if (status)

@@ -172,7 +172,7 @@ int top_calls_update(struct top_calls *calls)
 	if (!err)
 		err = aggregate_new(&next, false, AGGREGATE_BYTES);
 	if (!err) {
-		gpu_monitor_find_gone(&calls->watch, &picture);
+		gpu_monitor_find_ended(&calls->watch, &picture);
 		gpu_monitor_forget_ended(&calls->watch, &picture);
 		gpu_monitor_next(&calls->watch, next, AGGREGATE_BYTES);
 		aggregate_free(last);

@@ -3,10 +3,10 @@
 #define BPFPROF_CUDA_CODE_VALUES_H
 
 /*
- * What registers and stack words are known to hold before an instruction, where that is a number
- * in the code, something loaded from a fixed address or an argument of the function. What is
- * not certain is unknown: where ways meet only what both say stays. A called function keeps what
- * the ABI has it keep and may write to every word of the stack. x86-64 only.
+ * The known values of registers and stack words before an instruction: numbers in the code, words loaded
+ * from a fixed address, and arguments of the function. A value that is not certain is unknown; where paths
+ * meet, a value stays if both have it. A called function keeps the registers that the ABI says, and may
+ * write to every word of the stack. x86-64 only.
  */
 
 #include <Zydis/Zydis.h>
@@ -37,9 +37,9 @@ enum code_value_kind {
 	CODE_UNKNOWN = 0,
 	CODE_NUMBER, /* n, which may be an image-relative address */
 	CODE_LOADED, /* the 8 bytes at n */
-	CODE_LOADED_TWICE, /* the 8 bytes at where those at n point to */
-	CODE_ARGUMENT, /* of the function, the n-th integer one, as it was passed */
-	CODE_STACK, /* what rsp was at the function's begin, + n */
+	CODE_LOADED_TWICE, /* the 8 bytes that those at n point to */
+	CODE_ARGUMENT, /* the n-th integer argument of the function, as it was passed */
+	CODE_STACK, /* rsp at the begin of the function, + n */
 	CODE_TABLE_ENTRY, /* one of the 32-bit numbers from n on */
 	CODE_TABLE_TARGET, /* n + one of them: where a switch leads */
 };
@@ -56,14 +56,14 @@ struct code_slot {
 
 struct code_state {
 	struct code_value regs[CODE_NR_REGS];
-	struct code_slot slots[CODE_NR_SLOTS]; /* what has none is unknown */
+	struct code_slot slots[CODE_NR_SLOTS]; /* other words of the stack are unknown */
 	uint32_t nr_slots;
 };
 
 /* Reads instructions by image-relative address. */
 struct code_reader {
 	struct elf_image *img;
-	const struct elf_segment *segment; /* the last one */
+	const struct elf_segment *segment; /* the last one read */
 	ZydisDecoder decoder;
 };
 
@@ -77,10 +77,10 @@ struct code_instruction {
 enum code_target_kind {
 	CODE_TARGET_UNKNOWN = 0,
 	CODE_TARGET_CODE, /* n */
-	CODE_TARGET_LOADED, /* what the 8 bytes at n say */
-	CODE_TARGET_TABLE, /* n: of 32-bit numbers that are added to n */
-	CODE_TARGET_ADDRESSES, /* n: of 8-byte addresses */
-	CODE_TARGET_POINTER, /* a field of an object: not in this function */
+	CODE_TARGET_LOADED, /* the address in the 8 bytes at n */
+	CODE_TARGET_TABLE, /* an entry of the table at n: 32-bit numbers that are added to n */
+	CODE_TARGET_ADDRESSES, /* an entry of the table at n: 8-byte addresses */
+	CODE_TARGET_POINTER, /* a field of an object: outside of this function */
 };
 
 struct code_target {
@@ -88,15 +88,15 @@ struct code_target {
 	uint64_t n;
 };
 
-/* -EOPNOTSUPP if the image's code is another machine's. Borrows img. */
+/* 0; -EOPNOTSUPP: the code is for another machine. Borrows img. */
 int code_reader_init(struct code_reader *reader, struct elf_image *img);
 /* 0; -ENOENT: no instruction there; errors of elf_image_read(). */
 int code_reader_get(struct code_reader *reader, uint64_t rva, struct code_instruction *ret);
-bool code_reader_has(struct code_reader *reader, uint64_t rva); /* executable there? */
+bool code_reader_has(struct code_reader *reader, uint64_t rva); /* is it executable? */
 
-void code_state_init(struct code_state *state); /* nothing is known */
-void code_state_begin(struct code_state *state); /* at the begin of a function */
-/* from is another way to where state is. Did state lose anything? */
+void code_state_init(struct code_state *state); /* all unknown */
+void code_state_begin(struct code_state *state); /* as at the begin of a function */
+/* Another path with the state `from` meets state. True: state lost a value. */
 bool code_state_meet(struct code_state *state, const struct code_state *from);
 void code_state_execute(struct code_state *state, const struct code_instruction *in);
 const struct code_value *code_state_argument(const struct code_state *state, uint32_t nr);
@@ -104,7 +104,7 @@ const struct code_value *code_state_argument(const struct code_state *state, uin
 bool code_value_equal(const struct code_value *a, const struct code_value *b);
 bool code_value_is(const struct code_value *value, uint64_t number);
 
-/* Of a jump or a call. */
+/* The target of a jump or a call. */
 struct code_target code_target(const struct code_state *state, const struct code_instruction *in);
 
 #endif

@@ -4,10 +4,10 @@
 
 /*
  * The functions of libcuda and libnccl that are hooked, and where their arguments are: CUDA driver
- * API 13.0 (cuda.h), NCCL 2.32 (nccl.h), RCCL 2.13 (rccl.h). Each exported name is a function of its own, since a
- * library exports several versions of one (cuMemAlloc_v2) and twins for another default stream
- * (_ptsz, _ptds). So is what PyTorch and Python tell of themselves (cuda/sites.h), which is no export. Constant
- * data; the number of a function is its index, 0 is none.
+ * API 13.0 (cuda.h), NCCL 2.32 (nccl.h), RCCL 2.13 (rccl.h). Each exported name is a function of its own,
+ * since a library exports several versions of one (cuMemAlloc_v2) and twins for another default stream
+ * (_ptsz, _ptds). Probes of PyTorch and Python (cuda/sites.h), which are no exports, are functions, too.
+ * Constant data; the number of a function is its index, and 0 is none.
  */
 
 #include <stdbool.h>
@@ -24,22 +24,22 @@ enum gpu_copy { /* direction of a COPY */
 		GPU_COPY_ANY, /* the driver finds out by the addresses */
 };
 
-enum gpu_space { /* where what is allocated or freed lies: never added up */
+enum gpu_space { /* where allocated or freed memory lies: sums are kept apart */
 		 GPU_SPACE_DEVICE = 0,
 		 GPU_SPACE_HOST, /* page-locked */
-		 GPU_SPACE_TENSOR, /* of the device, once more: as PyTorch hands it out */
+		 GPU_SPACE_TENSOR, /* the device's memory, as PyTorch hands it out */
 		 GPU_NR_SPACES,
 };
 
 struct gpu_function {
 	const char *name; /* exported, "cuMemcpyHtoDAsync_v2_ptsz" */
-	const char *shown; /* to people, without version, twin, Config: "cuMemcpyHtoDAsync" */
+	const char *shown; /* for people, without version, twin and Config: "cuMemcpyHtoDAsync" */
 	enum gpu_copy copy;
 	enum gpu_space space; /* ALLOC, FREE */
 	struct bpfprof_gpu_function wire;
 };
 
-/* No export: a place inside of functions, which programs tell of themselves at (cuda/sites.h). */
+/* Is it a probe inside functions (cuda/sites.h), and no export? */
 static inline bool gpu_is_site(const struct gpu_function *function)
 {
 	return function->wire.layer == GPU_LAYER_TORCH || function->wire.layer == GPU_LAYER_PYTHON;
@@ -52,13 +52,13 @@ const struct gpu_function *gpu_function(uint32_t nr);
 
 /* "float32" and so on of an NCCL 2.28 datatype, "type 42" of others; static or in room. */
 const char *gpu_nccl_type(uint32_t type, char room[24]);
-/* Of one element, 0 of types that are not known. */
+/* The bytes of one element; 0: the type is not known. */
 uint32_t gpu_nccl_type_bytes(uint32_t type);
-/* "sum", "prod", "max", "min", "avg", of others "user". */
+/* "sum", "prod", "max", "min" or "avg"; "user" for others. */
 const char *gpu_nccl_operation(uint32_t operation);
 /*
- * What the argument extra of a collective means: "op", "root" (of ncclReduce, too, which has both)
- * or "peer"; "" if it has none.
+ * The meaning of a collective's argument `extra`: "op", "root" (also for ncclReduce, which has both) or
+ * "peer"; "" if there is none.
  */
 const char *gpu_nccl_extra(const struct gpu_function *function);
 

@@ -3,15 +3,14 @@
 #define BPFPROF_CUDA_KERNEL_NAMES_H
 
 /*
- * Names of CUDA kernels by where they are launched from, for handles that were made before anybody
- * looked: the code of the launching function says which host function it launches
- * (cuda/launch_sites.h), the file's constructors which name that one has
- * (cuda/registrations.h). A name is certain or none is given. x86-64 only.
+ * Names of CUDA kernels by the place of their launch, for handles that were made before the hooks were
+ * attached: the code of the launching function has the host function (cuda/launch_sites.h), and the file's
+ * constructors have the name of that (cuda/registrations.h). A name that is not certain is not given.
+ * x86-64 only.
  *
- * Each file is read once, in slices, and so is each call; failures are kept too. In all at most
- * KERNEL_NAMES_MAX_FILES and, but for the file in use, KERNEL_NAMES_MAX_BYTES: the file least
- * recently asked about goes. Names are not kept but read from the file when asked for. Not
- * thread-safe.
+ * Each file and each call is read once, in slices; failures are kept, too. There are at most
+ * KERNEL_NAMES_MAX_FILES files and, without the file in use, KERNEL_NAMES_MAX_BYTES; the least recently used
+ * file is evicted. Names are read from the file each time. Not thread-safe.
  */
 
 #include <stdint.h>
@@ -24,17 +23,17 @@ struct elf_image;
 struct kernel_names;
 
 /*
- * One stack, from its innermost native frame outward; all zero before that. Functions that only
- * hand on what they were given to launch are gone through.
+ * A walk over one stack, from its innermost native frame outward; all zero at first. It passes through
+ * functions that only forward their kernel.
  */
 struct kernel_walk {
 	uint32_t image_id;
-	uint32_t argument; /* of function, which is the kernel */
-	uint64_t function; /* 0: no call that launches has been met */
+	uint32_t argument; /* the argument of `function` that is the kernel */
+	uint64_t function; /* 0: no launching call was met yet */
 };
 
 struct kernel_names_stats {
-	uint32_t nr_files, nr_kernels; /* that are in memory */
+	uint32_t nr_files, nr_kernels; /* in memory */
 	uint64_t bytes;
 	uint64_t nr_evicted; /* files */
 };
@@ -43,14 +42,14 @@ int kernel_names_new(struct kernel_names **ret); /* 0 or -ENOMEM */
 void kernel_names_free(struct kernel_names *names);
 
 /*
- * The device name (mangled) of the kernel that the call that returns to rva launches. Ask for
+ * The mangled device name of the kernel that is launched by the call that returns to rva. The caller passes
  * the frames of one stack in order:
  * 0: *ret is the name, until the next call.
- * -ENOENT: it is no call that launches, or hands the kernel on: ask about the next frame outward.
- * -ENOTUNIQ: it is one, but what it launches is not certain: no frame further out says it.
- * -ETIME: past deadline_ns (CLOCK_MONOTONIC); ask again, with the walk as it was, to go on. Each
- * time it gets on, so that it can be some 20 ms late.
- * Others: the file cannot be read; no frame further out says it.
+ * -ENOENT: the call launches nothing, or forwards the kernel: the next frame outward may have it.
+ * -ENOTUNIQ: the call launches a kernel that is not certain; no frame further out has it.
+ * -ETIME: deadline_ns (CLOCK_MONOTONIC) has passed; the caller calls again with the same walk. Each call
+ * makes some progress, so it can be some 20 ms late.
+ * Others: the file cannot be read; no frame further out has it.
  */
 int kernel_names_find(struct kernel_names *names, uint32_t image_id, struct elf_image *img,
 		      uint64_t rva, uint64_t deadline_ns, struct kernel_walk *walk,

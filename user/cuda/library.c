@@ -64,7 +64,6 @@ static void hook_add(struct gpu_library *lib, struct code_reader *reader, uint32
 {
 	struct code code;
 	uint64_t off;
-	size_t nr;
 
 	if (!code_find(reader->img, sym, &code)) {
 		lib->nr_bad++;

@@ -3,9 +3,9 @@
 #define BPFPROF_CUDA_RELOCATIONS_H
 
 /*
- * The relocations of an image, one after the other, as the dynamic loader finds them: by
- * PT_DYNAMIC, so that stripped section headers do not matter. A word that no relocation
- * fills holds what the file has there. Reference: System V gABI 5, x86-64 psABI 4.4.
+ * The relocations of an image, one after the other, found by PT_DYNAMIC as the dynamic loader does it, so
+ * that section headers are not needed. A word without a relocation has the content of the file. Reference:
+ * System V gABI 5, x86-64 psABI 4.4.
  */
 
 #include <elf.h>
@@ -25,11 +25,11 @@ struct relocations {
 	uint64_t symbols_va, strings_va, strings_bytes; /* 0: none */
 };
 
-/* What fills one word. */
+/* A relocation of one word. */
 struct relocation {
 	uint64_t rva; /* of the word */
 	uint32_t symbol; /* 0: none */
-	bool is_known; /* the word will be the image-relative address value, if there is no symbol */
+	bool is_known; /* the word becomes the image-relative address `value`; it has no symbol */
 	uint64_t value;
 };
 
@@ -37,14 +37,14 @@ struct relocation {
 int relocations_init(struct relocations *ret, struct elf_image *img);
 
 uint64_t relocations_count(const struct relocations *relocs);
-/* Up to nr relocations from the first-th on: how many, 0 at the end, or -errno. */
+/* Reads up to nr relocations from number `first` on. Returns how many; 0 at the end; or -errno. */
 int relocations_get(const struct relocations *relocs, struct elf_image *img, uint64_t first,
 		    struct relocation *ret, uint32_t nr);
 
-/* Where the symbol is defined in the image; -ENOENT: elsewhere. */
+/* The address of a symbol of the image; -ENOENT: it is defined elsewhere. */
 int relocations_symbol(const struct relocations *relocs, struct elf_image *img, uint32_t symbol,
 		       uint64_t *ret_rva);
-/* Its name, cut where it is longer. 0, -ENOENT, errors of reading. */
+/* The name of a symbol, cut if it is longer. 0, -ENOENT, errors of reading. */
 int relocations_symbol_name(const struct relocations *relocs, struct elf_image *img,
 			    uint32_t symbol, char name[RELOCATIONS_NAME_BYTES]);
 

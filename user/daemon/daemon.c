@@ -488,7 +488,7 @@ static int run(struct daemon *daemon, int signal_fd)
 	daemon->last_good_ns = daemon->running.start_ns;
 	if (daemon->options->capture.session.gpu) { /* it hands over what comes meanwhile */
 		gpu_monitor_start(&daemon->calls.watch);
-		gpu_monitor_tell(&daemon->calls.watch);
+		gpu_monitor_log(&daemon->calls.watch);
 	}
 	status = listen_start(daemon);
 	if (status)

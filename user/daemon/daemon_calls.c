@@ -173,7 +173,7 @@ static void look(struct daemon_calls *calls, uint64_t now_ns)
 
 	if (!gpu_snapshot_take_all(&picture, &calls->watch)) {
 		gpu_names_find(&calls->watch, &picture, NAMES_NS);
-		gpu_monitor_find_gone(&calls->watch, &picture);
+		gpu_monitor_find_ended(&calls->watch, &picture);
 		ended_choose(calls);
 		ended_take(calls, &picture);
 		running_count(calls, &picture);
@@ -190,7 +190,7 @@ bool calls_run(struct daemon *daemon, uint64_t now_ns)
 	if (!daemon->options->capture.session.gpu)
 		return false;
 	if (now_ns >= calls->look_ns) {
-		gpu_monitor_tell_new(&calls->watch);
+		gpu_monitor_log_new(&calls->watch);
 		look(calls, now_ns);
 	}
 	return gpu_monitor_run(&calls->watch, now_ns);

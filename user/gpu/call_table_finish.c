@@ -225,10 +225,10 @@ static void device_idle_finish(struct call_table *table, struct process_entry *p
 			   values);
 }
 
-int call_table_finish(struct call_table *table, const struct call_table_count *counts, size_t nr,
-		      void (*comm_text)(void *arg, const struct bpfprof_gpu_key *key, char comm[24],
-					char rank[16]),
-		      void *arg)
+void call_table_finish(struct call_table *table, const struct call_table_count *counts, size_t nr,
+		       void (*comm_text)(void *arg, const struct bpfprof_gpu_key *key,
+					 char comm[24], char rank[16]),
+		       void *arg)
 {
 	char stream[STREAM_TEXT_BYTES], kernel[CALL_TABLE_KERNEL_TEXT], comm[24], rank[16];
 	char graph[GRAPH_TEXT_BYTES];
@@ -261,7 +261,6 @@ int call_table_finish(struct call_table *table, const struct call_table_count *c
 	}
 	hash_table_each(&table->by_process, process)
 		device_idle_finish(table, process);
-	return 0;
 }
 
 uint64_t call_table_nr_unknown(const struct call_table *table,

@@ -69,7 +69,7 @@ void call_table_kernel_set(struct call_table *table, const struct bpfprof_gpu_ke
 
 	if (!*name) /* or it would be shown as one that is called something */
 		return;
-	if (entry && (entry->untold || !*entry->name))
+	if (entry && (entry->unsettled || !*entry->name))
 		return;
 	demangle(name, text);
 	name_set(table, &kernel, text);
@@ -142,7 +142,7 @@ static void name_reused(struct call_table *table, const struct handle_key *key, 
 		name_set(table, key, name);
 	entry = name_find(table, key);
 	if (entry)
-		entry->untold = true;
+		entry->unsettled = true;
 }
 
 void call_table_name(struct call_table *table, const struct bpfprof_gpu_name *e)
@@ -179,7 +179,7 @@ static void on_reported(struct call_table *table, const struct handle_key *kerne
 	if (!all)
 		name_set(table, kernel, "");
 	else if (entry)
-		entry->untold = false;
+		entry->unsettled = false;
 }
 
 /* So many calls with a key were of the kernel before, and so are all stacks that came. */
@@ -212,7 +212,7 @@ const char *call_table_kernel(const struct call_table *table, const struct bpfpr
 
 	if (key->handle == BPFPROF_GPU_OTHER)
 		return "[other kernels]";
-	return entry && !entry->untold && *entry->name ? entry->name : NULL;
+	return entry && !entry->unsettled && *entry->name ? entry->name : NULL;
 }
 
 const char *call_table_kernel_text(const struct call_table *table,

@@ -213,13 +213,13 @@ void gpu_graphs_generation_end(struct gpu_graphs *graphs, uint32_t pid, uint64_t
 }
 
 void gpu_graphs_forget(struct gpu_graphs *graphs,
-		       bool (*gone)(const void *arg, uint32_t pid, uint64_t start_ns),
+		       bool (*has_ended)(const void *arg, uint32_t pid, uint64_t start_ns),
 		       const void *arg)
 {
 	struct graph *graph;
 
 	hash_table_each(&graphs->all, graph)
-		if (gone(arg, graph->key.pid, graph->key.start_ns))
+		if (has_ended(arg, graph->key.pid, graph->key.start_ns))
 			graph_free(graphs, graph);
 }
 

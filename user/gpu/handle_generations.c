@@ -34,24 +34,25 @@ static struct bpfprof_gpu_key handle_key(uint32_t pid, uint64_t start_ns, uint64
 	return (struct bpfprof_gpu_key){ .start_ns = start_ns, .pid = pid, .handle = handle };
 }
 
-static struct ended *find(const struct handle_generations *reuse, const struct bpfprof_gpu_key *key)
+static struct ended *find(const struct handle_generations *generations,
+			  const struct bpfprof_gpu_key *key)
 {
-	return hash_table_find(&reuse->all, key);
+	return hash_table_find(&generations->all, key);
 }
 
 /* Room for one more end. NULL: there is none, which counts. */
-static struct ended *room(struct handle_generations *reuse, const struct bpfprof_gpu_key *key)
+static struct ended *room(struct handle_generations *generations, const struct bpfprof_gpu_key *key)
 {
-	uint32_t most = HANDLE_GENERATIONS_MAX / reuse->share;
+	uint32_t most = HANDLE_GENERATIONS_MAX / generations->share;
 	struct process_share *share = NULL;
 	struct ended *ended = NULL;
 	struct handle_generations_end *tmp;
 	uint32_t cap;
 
-	if (reuse->nr < most)
-		share = process_map_get(&reuse->shares, key->pid, key->start_ns);
+	if (generations->nr < most)
+		share = process_map_get(&generations->shares, key->pid, key->start_ns);
 	if (share && share->nr < most / HANDLE_GENERATIONS_OF_ONE)
-		ended = hash_table_get(&reuse->all, key);
+		ended = hash_table_get(&generations->all, key);
 	if (ended && ended->nr == ended->cap) {
 		cap = ended->cap ? 2 * ended->cap : 1;
 		tmp = reallocarray(ended->ends, cap, sizeof(*tmp));
@@ -61,19 +62,19 @@ static struct ended *room(struct handle_generations *reuse, const struct bpfprof
 		}
 	}
 	if (!ended || ended->nr == ended->cap || ended->nr >= HANDLE_GENERATION_MAX) {
-		reuse->lost++;
+		generations->lost++;
 		return NULL;
 	}
 	share->nr++;
-	reuse->nr++;
+	generations->nr++;
 	return ended;
 }
 
-uint32_t handle_generations_end(struct handle_generations *reuse, uint32_t pid, uint64_t start_ns,
-				uint64_t handle, uint64_t ts_ns)
+uint32_t handle_generations_end(struct handle_generations *generations, uint32_t pid,
+				uint64_t start_ns, uint64_t handle, uint64_t ts_ns)
 {
 	const struct bpfprof_gpu_key key = handle_key(pid, start_ns, handle);
-	struct ended *ended = room(reuse, &key);
+	struct ended *ended = room(generations, &key);
 
 	if (!ended)
 		return 0;
@@ -82,12 +83,12 @@ uint32_t handle_generations_end(struct handle_generations *reuse, uint32_t pid, 
 	return ++ended->nr;
 }
 
-uint32_t handle_generations_key_end(struct handle_generations *reuse,
+uint32_t handle_generations_key_end(struct handle_generations *generations,
 				    const struct bpfprof_gpu_key *key, uint64_t calls)
 {
 	const struct bpfprof_gpu_key handle = handle_key(key->pid, key->start_ns, key->handle);
-	const struct ended *of = find(reuse, &handle);
-	struct ended *ended = of && key->function ? room(reuse, key) : NULL;
+	const struct ended *of = find(generations, &handle);
+	struct ended *ended = of && key->function ? room(generations, key) : NULL;
 
 	if (!ended)
 		return 0;
@@ -96,11 +97,11 @@ uint32_t handle_generations_key_end(struct handle_generations *reuse,
 	return of->nr;
 }
 
-uint32_t handle_generations_at(const struct handle_generations *reuse, uint32_t pid,
+uint32_t handle_generations_at(const struct handle_generations *generations, uint32_t pid,
 			       uint64_t start_ns, uint64_t handle, uint64_t ts_ns)
 {
 	const struct bpfprof_gpu_key key = handle_key(pid, start_ns, handle);
-	const struct ended *ended = find(reuse, &key);
+	const struct ended *ended = find(generations, &key);
 	uint32_t i;
 
 	for (i = 0; ended && i < ended->nr; i++)
@@ -109,41 +110,41 @@ uint32_t handle_generations_at(const struct handle_generations *reuse, uint32_t 
 	return 0;
 }
 
-const struct handle_generations_end *handle_generations_ends(const struct handle_generations *reuse,
-							     const struct bpfprof_gpu_key *key,
-							     size_t *ret_nr)
+const struct handle_generations_end *
+handle_generations_ends(const struct handle_generations *generations,
+			const struct bpfprof_gpu_key *key, size_t *ret_nr)
 {
-	const struct ended *ended = find(reuse, key);
+	const struct ended *ended = find(generations, key);
 
 	*ret_nr = ended ? ended->nr : 0;
 	return ended ? ended->ends : NULL;
 }
 
-size_t handle_generations_nr(const struct handle_generations *reuse)
+size_t handle_generations_nr(const struct handle_generations *generations)
 {
-	return reuse->nr;
+	return generations->nr;
 }
 
-static void ended_free(struct handle_generations *reuse, struct ended *ended)
+static void ended_free(struct handle_generations *generations, struct ended *ended)
 {
-	reuse->nr -= ended->nr;
+	generations->nr -= ended->nr;
 	free(ended->ends);
-	hash_table_remove(&reuse->all, ended);
+	hash_table_remove(&generations->all, ended);
 }
 
-void handle_generations_forget(struct handle_generations *reuse,
+void handle_generations_forget(struct handle_generations *generations,
 			       bool (*over)(const void *arg, uint32_t pid, uint64_t start_ns),
 			       const void *arg)
 {
 	struct process_share *share;
 	struct ended *ended;
 
-	hash_table_each(&reuse->all, ended)
+	hash_table_each(&generations->all, ended)
 		if (over(arg, ended->key.pid, ended->key.start_ns))
-			ended_free(reuse, ended);
-	hash_table_each(&reuse->shares, share)
+			ended_free(generations, ended);
+	hash_table_each(&generations->shares, share)
 		if (over(arg, share->key.pid, share->key.start_ns))
-			hash_table_remove(&reuse->shares, share);
+			hash_table_remove(&generations->shares, share);
 }
 
 #define AT(field) offsetof(struct handle_generations, field)
@@ -154,27 +155,28 @@ const struct counter handle_generations_counters[] = {
 	{ 0 },
 };
 
-void handle_generations_lost(const struct handle_generations *reuse, struct stats_reasons *dst)
+void handle_generations_lost(const struct handle_generations *generations,
+			     struct stats_reasons *dst)
 {
-	stats_add_rows(dst, handle_generations_counters, reuse, true);
+	stats_add_rows(dst, handle_generations_counters, generations, true);
 }
 
 int handle_generations_new(struct handle_generations **ret)
 {
-	struct handle_generations *reuse = calloc(1, sizeof(*reuse));
+	struct handle_generations *generations = calloc(1, sizeof(*generations));
 
-	if (!reuse)
+	if (!generations)
 		return -ENOMEM;
-	reuse->share = 1;
-	hash_table_init(&reuse->all, HANDLE_GENERATIONS_MAX, struct ended, key);
-	hash_table_init(&reuse->shares, HANDLE_GENERATIONS_MAX, struct process_share, key);
-	*ret = reuse;
+	generations->share = 1;
+	hash_table_init(&generations->all, HANDLE_GENERATIONS_MAX, struct ended, key);
+	hash_table_init(&generations->shares, HANDLE_GENERATIONS_MAX, struct process_share, key);
+	*ret = generations;
 	return 0;
 }
 
-void handle_generations_bound(struct handle_generations *reuse, unsigned int share)
+void handle_generations_bound(struct handle_generations *generations, unsigned int share)
 {
-	reuse->share = share;
+	generations->share = share;
 }
 
 static bool always(const void *arg, uint32_t pid, uint64_t start_ns)
@@ -185,10 +187,10 @@ static bool always(const void *arg, uint32_t pid, uint64_t start_ns)
 	return true;
 }
 
-void handle_generations_free(struct handle_generations *reuse)
+void handle_generations_free(struct handle_generations *generations)
 {
-	if (!reuse)
+	if (!generations)
 		return;
-	handle_generations_forget(reuse, always, NULL);
-	free(reuse);
+	handle_generations_forget(generations, always, NULL);
+	free(generations);
 }

@@ -35,18 +35,18 @@ int launch_library_new(struct launch_library **ret)
 	return 0;
 }
 
-void launch_library_free(struct launch_library *between)
+void launch_library_free(struct launch_library *cache)
 {
 	struct known_frame *known;
 
-	if (!between)
+	if (!cache)
 		return;
-	hash_table_each(&between->known, known) {
+	hash_table_each(&cache->known, known) {
 		free(known->library);
 		free(known->entry);
 	}
-	hash_table_clear(&between->known);
-	free(between);
+	hash_table_clear(&cache->known);
+	free(cache);
 }
 
 /* libcublas means libcublasLt, libcudnn libcudnn_ops, too. */
@@ -108,14 +108,14 @@ static char *entry_of(struct gpu_job *job, uint64_t frame)
 	return entry;
 }
 
-static const struct known_frame *frame_get(struct launch_library *between, struct gpu_job *job,
+static const struct known_frame *frame_get(struct launch_library *cache, struct gpu_job *job,
 					   uint64_t frame, const char *library)
 {
-	struct known_frame *known = hash_table_find(&between->known, &frame);
+	struct known_frame *known = hash_table_find(&cache->known, &frame);
 
 	if (known)
 		return known;
-	known = hash_table_add(&between->known, &frame);
+	known = hash_table_add(&cache->known, &frame);
 	if (!known)
 		return NULL;
 	known->library = strdup(library);
@@ -123,13 +123,13 @@ static const struct known_frame *frame_get(struct launch_library *between, struc
 	if (!known->library || !known->entry) {
 		free(known->library);
 		free(known->entry);
-		hash_table_remove(&between->known, known);
+		hash_table_remove(&cache->known, known);
 		return NULL;
 	}
 	return known;
 }
 
-void launch_library_find(struct launch_library *between, struct gpu_job *job,
+void launch_library_find(struct launch_library *cache, struct gpu_job *job,
 			 const struct bpfprof_gpu_key *key, const char **ret_library,
 			 const char **ret_entry)
 {
@@ -151,7 +151,7 @@ void launch_library_find(struct launch_library *between, struct gpu_job *job,
 		library = library_of(job, frames[i - 1]);
 		if (!is_gpu_library(library))
 			continue;
-		known = frame_get(between, job, frames[i - 1], library);
+		known = frame_get(cache, job, frames[i - 1], library);
 		if (!known)
 			return;
 		*ret_library = known->library;

@@ -3,9 +3,8 @@
 #define BPFPROF_GPU_MAPPINGS_H
 
 /*
- * Where a process has mapped memory by handle (cuMemMap): ranges of addresses, in their order, of which
- * no two overlap. All zero to begin with. Finding is a binary search; adding and removing moves
- * what lies behind.
+ * The ranges of addresses that a process has mapped by handle (cuMemMap), sorted, without overlaps. All
+ * zero at first. Finding is a binary search; adding and removing moves the elements behind.
  */
 
 #include <stddef.h>
@@ -13,8 +12,8 @@
 
 struct gpu_mapping {
 	uint64_t va, end;
-	uint64_t handle; /* of what is mapped, */
-	uint64_t serial; /* and which of those that had that handle */
+	uint64_t handle; /* of the mapped memory */
+	uint64_t serial; /* distinguishes memory with the same handle */
 };
 
 struct gpu_mappings {
@@ -24,10 +23,10 @@ struct gpu_mappings {
 
 void gpu_mappings_fini(struct gpu_mappings *mappings);
 
-/* How many have something of [va, end); all[*ret_first] is the first of them, or where it would be. */
+/* The number of mappings that overlap [va, end); all[*ret_first] is the first, or its place. */
 size_t gpu_mappings_find(const struct gpu_mappings *mappings, uint64_t va, uint64_t end,
 			 size_t *ret_first);
-/* Where none is. 0 or -ENOMEM. */
+/* Adds a mapping that overlaps no other. 0 or -ENOMEM. */
 int gpu_mappings_add(struct gpu_mappings *mappings, const struct gpu_mapping *mapping);
 void gpu_mappings_remove(struct gpu_mappings *mappings, size_t first, size_t nr);
 

@@ -222,7 +222,7 @@ void gpu_monitor_next(struct gpu_monitor *watch, struct aggregate *next, size_t 
 	watch->aggregate = next;
 }
 
-void gpu_monitor_tell_new(struct gpu_monitor *watch)
+void gpu_monitor_log_new(struct gpu_monitor *watch)
 {
 	const struct gpu_probes_library *libraries;
 	size_t nr;
@@ -234,7 +234,7 @@ void gpu_monitor_tell_new(struct gpu_monitor *watch)
 				 libraries[watch->nr_reported].problem);
 }
 
-void gpu_monitor_tell(struct gpu_monitor *watch)
+void gpu_monitor_log(struct gpu_monitor *watch)
 {
 	const uint32_t calls = 1U << GPU_LAYER_DRIVER | 1U << GPU_LAYER_NCCL;
 	const struct gpu_probes_library *libraries;
@@ -242,7 +242,7 @@ void gpu_monitor_tell(struct gpu_monitor *watch)
 	uint64_t functions = 0;
 	bool any = false;
 
-	gpu_monitor_tell_new(watch);
+	gpu_monitor_log_new(watch);
 	libraries = gpu_probes_libraries(watch->probes, &nr);
 	for (i = 0; i < nr; i++) {
 		hooked += !libraries[i].problem;
@@ -434,11 +434,10 @@ int gpu_monitor_profile_make(struct gpu_monitor *watch, const struct gpu_snapsho
 	if (snapshot->nr_counts)
 		memcpy(counts, snapshot->counts, snapshot->nr_counts * sizeof(*counts));
 	gpu_snapshot_waits(snapshot, watch->table, counts, snapshot->nr_counts);
-	err = call_table_finish(watch->table, counts, snapshot->nr_counts, gpu_snapshot_comm_text,
-				(void *)snapshot);
-	if (!err)
-		err = sampler_profile(watch->sampler, watch->aggregate, &ret->profile,
-				      &stats->files, &hidden);
+	call_table_finish(watch->table, counts, snapshot->nr_counts, gpu_snapshot_comm_text,
+			  (void *)snapshot);
+	err = sampler_profile(watch->sampler, watch->aggregate, &ret->profile, &stats->files,
+			      &hidden);
 	if (!err)
 		err = profile_of_calls(&ret->profile);
 	if (err)
@@ -477,7 +476,7 @@ static bool has_ended(const struct gpu_monitor *watch, uint32_t pid, uint64_t st
 	return call_table_has_ended(watch->table, pid, start_ns);
 }
 
-void gpu_monitor_find_gone(struct gpu_monitor *watch, const struct gpu_snapshot *snapshot)
+void gpu_monitor_find_ended(struct gpu_monitor *watch, const struct gpu_snapshot *snapshot)
 {
 	struct bpfprof_task_id task = { 0 };
 	size_t i;

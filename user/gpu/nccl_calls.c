@@ -158,4 +158,3 @@ void nccl_add_calls(struct nccl_writer *w, const struct gpu_read_process *proces
 	if (!nr)
 		nccl_add_elsewhere(w, process, false);
 }
-

@@ -14,8 +14,7 @@ bool nccl_is_group_end(const struct gpu_report_open *open)
 	return !strcmp(open->function, "ncclGroupEnd");
 }
 
-const struct gpu_report_grouped *nccl_grouped_of(const struct gpu_report_open *open,
-						   uint64_t comm)
+const struct gpu_report_grouped *nccl_grouped_of(const struct gpu_report_open *open, uint64_t comm)
 {
 	size_t i;
 
@@ -140,9 +139,12 @@ static void counts_add(const struct gpu_read *read, struct nccl_counts *counts,
 		counts->longest_run = seconds;
 }
 
-static struct nccl_counts counts_of(const struct gpu_read *read, const struct nccl_member *members, size_t nr)
+static struct nccl_counts counts_of(const struct gpu_read *read, const struct nccl_member *members,
+				    size_t nr)
 {
-	struct nccl_counts counts = { .one_file = true, .peers_only = true, .waiting_counted = true };
+	struct nccl_counts counts = { .one_file = true,
+				      .peers_only = true,
+				      .waiting_counted = true };
 	const struct nccl_member *member;
 	size_t i;
 
@@ -251,7 +253,8 @@ static struct nccl_member *member_find(struct nccl_member *members, size_t nr, u
 }
 
 /* Marks the peer of a send or receive, unless the peer is in a call itself. */
-static void peer_await(struct nccl_member *members, size_t nr, const char *operation, const char *extra)
+static void peer_await(struct nccl_member *members, size_t nr, const char *operation,
+		       const char *extra)
 {
 	struct nccl_member *peer;
 	uint32_t rank;
@@ -294,10 +297,10 @@ static void member_init(struct nccl_member *member, const struct gpu_read_proces
 			const struct gpu_report_comm *comm)
 {
 	*member = (struct nccl_member){ .comm = comm,
-				   .process = process,
-				   .open = open_of(process->report, comm->comm),
-				   .other = other_open_of(process->report, comm->comm),
-				   .calls = collective_calls(process->report, comm) };
+					.process = process,
+					.open = open_of(process->report, comm->comm),
+					.other = other_open_of(process->report, comm->comm),
+					.calls = collective_calls(process->report, comm) };
 	member->uncounted = member->open && member->open->since_before;
 	member_judge(member);
 }
@@ -318,8 +321,8 @@ static size_t members_fill(const struct gpu_read *read, struct nccl_member *memb
 }
 
 /* Members are sorted by communicator and rank. */
-static size_t groups_fill(const struct gpu_read *read, struct nccl_group *groups, struct nccl_member *members,
-			  size_t nr)
+static size_t groups_fill(const struct gpu_read *read, struct nccl_group *groups,
+			  struct nccl_member *members, size_t nr)
 {
 	size_t nr_groups = 0, i;
 	struct nccl_group *group = NULL;
@@ -340,7 +343,6 @@ static size_t groups_fill(const struct gpu_read *read, struct nccl_group *groups
 	}
 	return nr_groups;
 }
-
 
 int nccl_groups_make(struct nccl_groups *ret, const struct gpu_read *read)
 {

@@ -25,7 +25,7 @@ enum gpu_field_type {
 	GPU_FIELD_EXTRA, /* two texts: the key, none if it is NULL or "", and its value */
 	GPU_FIELD_TEXTS, /* an array of texts */
 	GPU_FIELD_FLAGS, /* an array of the names of those fields that are true */
-	GPU_FIELD_PART, /* fields that have a table of their own, in the same object */
+	GPU_FIELD_PART, /* fields with a table of their own, in the same object */
 	GPU_FIELD_OBJECT,
 	GPU_FIELD_ARRAY, /* of objects */
 	GPU_FIELD_RANK, /* the rank of an open call's process in its communicator */
@@ -58,9 +58,9 @@ struct gpu_field {
 	enum gpu_field_type type;
 	size_t offset;
 	size_t more; /* offset of the number of elements, or of the value of an extra */
-	const struct gpu_fields *of; /* the table of what is in it */
-	struct gpu_field_when known; /* else null is written */
-	struct gpu_field_when given; /* else nothing is written */
+	const struct gpu_fields *of; /* the table of the object or of the elements */
+	struct gpu_field_when known; /* if false, null is written */
+	struct gpu_field_when given; /* if false, nothing is written */
 	bool written; /* the reader skips it, or its check of the whole object reads it */
 };
 

@@ -3,12 +3,12 @@
 #define BPFPROF_GPU_REPORT_READ_H
 
 /*
- * Files of `bpfprof gpu --once --json`, read for `report --nccl`. A file may come from anywhere: it
- * is bounded in bytes, depth and in how much of it is kept; an entry of the wrong type is skipped and
- * counted. Of gpu/report.h the reader fills what the analysis of NCCL needs (the kinds in
- * gpu/report_fields.h). Strings are as the file has them, up to a NUL, not yet fit for a terminal, and equal
- * ones are one. Of a silent process the reader takes only what names it and where it is. A report that was
- * read is not for gpu_json(): flags that say what is known are not all set. Everything lives until
+ * Reads files of `bpfprof gpu --once --json` for `report --nccl`. A file may come from anywhere: its
+ * bytes, depth and kept entries are bounded, and an entry of the wrong type is skipped and counted. The
+ * reader fills the structs of gpu/report.h that the analysis of NCCL needs (the kinds in
+ * gpu/report_fields.h). Strings are those of the file up to a NUL, not yet safe for a terminal; equal
+ * strings have one address. A silent process has only its names and threads. gpu_json() cannot write a
+ * report that was read, since not all flags of known values are set. Everything lives until
  * gpu_read_fini().
  */
 
@@ -25,7 +25,7 @@
 
 struct gpu_read_file {
 	const char *path; /* as the user named it */
-	struct gpu_report report; /* seconds: 0 if they are not known */
+	struct gpu_report report; /* seconds is 0 if it is not known */
 };
 
 struct gpu_read_process {
@@ -40,8 +40,8 @@ struct gpu_read {
 	struct gpu_read_process *processes; /* of all files, in their order */
 	size_t nr_processes;
 	size_t nr_comms, nr_collectives, nr_completions, nr_open; /* of all processes */
-	size_t nr_rows[GPU_NR_ROWS]; /* memory was taken for so many of each kind */
-	uint64_t nr_not_understood; /* entries of another type than they should have */
+	size_t nr_rows[GPU_NR_ROWS]; /* rows of each kind that have memory */
+	uint64_t nr_not_understood; /* entries of a wrong type */
 	uint64_t nr_left_out; /* entries past the limits */
 	struct gpu_arrays
 		arrays; /* all arrays above, and those of the reports with their strings */
@@ -57,13 +57,13 @@ void gpu_read_fini(struct gpu_read *read);
  */
 int gpu_read_add(struct gpu_read *read, const char *path, const char *text, size_t len);
 
-/* Is it a send or receive, which is between two ranks and not of all? */
+/* Is it a send or receive, which has two ranks, in contrast to a collective? */
 bool gpu_read_is_between_two(const char *operation);
 
-/* A number that fits, written without a sign or leading zeros. */
+/* Parses a number without a sign or leading zeros; false if it does not fit. */
 bool gpu_read_number(const char *text, uint32_t *ret);
 
-/* The rank that a send or receive is with. False: it is none, or the file does not say. */
+/* The other rank of a send or receive. False: the operation is neither, or the file has no rank. */
 bool gpu_read_peer(const char *operation, const char *extra, uint32_t *ret);
 
 #endif

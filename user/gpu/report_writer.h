@@ -3,8 +3,8 @@
 #define BPFPROF_GPU_REPORT_WRITER_H
 
 /*
- * Lines and columns of gpu_table(): numbers on the left, the name, which is cut to what room there
- * is, last. Errors stick to the buf that is written to.
+ * Lines and columns of gpu_table(): numbers on the left, and last the name, which is cut to the room
+ * that is left. The destination keeps the first error.
  */
 
 #include <stdbool.h>
@@ -25,11 +25,11 @@ enum gpu_sort { GPU_SORT_NATURAL, GPU_SORT_CALLS, GPU_SORT_BYTES, GPU_SORT_BLOCK
 struct gpu_writer {
 	struct buf *dst;
 	const struct gpu_report *report;
-	const struct gpu_report_process *process; /* that is being written */
-	const size_t *order; /* of processes, the worst first */
+	const struct gpu_report_process *process; /* the one that is written now */
+	const size_t *order; /* indexes of processes, the worst first */
 	enum gpu_sort sort;
 	size_t rows, columns;
-	size_t line; /* where this one begins in dst */
+	size_t line; /* the begin of the present line in dst */
 	struct buf text; /* scratch */
 };
 
@@ -37,54 +37,55 @@ struct gpu_writer {
 struct gpu_row {
 	uint64_t key, calls;
 	const char *name;
-	size_t index; /* of what it is of */
+	size_t index; /* in the array of the report */
 };
 
 void gpu_line_end(struct gpu_writer *w);
-#define GPU_CAPTURED "[captured] " /* before what was written into a graph */
+#define GPU_CAPTURED "[captured] " /* before calls that were written into a graph */
 
-/* What a target chose, made safe and cut to so many columns. */
+/* Adds a name that a target chose, made safe and cut. */
 void gpu_add_name(struct gpu_writer *w, const char *name, size_t columns);
-/* The same, with blanks behind and two more. */
+/* The same, filled with blanks, and two blanks more. */
 void gpu_add_name_cell(struct gpu_writer *w, size_t width, const char *name);
-/* The same, cut to what is left of the line, which it ends. */
+/* The same, cut to the rest of the line, and ends the line. */
 void gpu_add_rest(struct gpu_writer *w, const char *name);
 void gpu_add_rest_printf(struct gpu_writer *w, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
-/* Words of our own, which end the line and are not cut. */
+/* Adds words of the program's own, which are not cut, and ends the line. */
 void gpu_add_words(struct gpu_writer *w, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
-/* On the right of their columns; bytes and times that are 0 are a dash. */
+/* Add a number at the right of its column; 0 bytes and 0 ns are a dash. */
 void gpu_add_count(struct gpu_writer *w, size_t width, uint64_t count);
 void gpu_add_bytes(struct gpu_writer *w, uint64_t bytes);
 void gpu_add_time(struct gpu_writer *w, uint64_t ns);
 
-/* Room for nr rows, to be freed; NULL, and the error is noted, without memory. */
+/* Room for nr rows, which the caller frees; without memory NULL, and dst has the error. */
 void *gpu_rows_new(struct gpu_writer *w, size_t nr, size_t size);
-/* What a row is sorted by: what was asked for, or else what is natural. */
+/* The key that a row is sorted by: as the user chose, or the natural one of the table. */
 uint64_t gpu_row_key(const struct gpu_writer *w, enum gpu_sort natural, uint64_t calls,
 		     uint64_t bytes, uint64_t ns);
-/* By key, calls, name. How many are shown. */
+/* Sorts by key, calls and name. Returns how many rows are shown. */
 size_t gpu_rows_sort(const struct gpu_writer *w, struct gpu_row *rows, size_t nr);
 void gpu_add_more(struct gpu_writer *w, size_t nr, size_t shown); /* "... and 5 more" */
 
-double gpu_seconds(double seconds); /* 0 if it is no time */
-uint64_t gpu_ns(double seconds); /* the same */
+double gpu_seconds(double seconds); /* 0 if it is negative, infinite or no number */
+uint64_t gpu_ns(double seconds); /* the same, capped */
 double gpu_rate(const struct gpu_writer *w, uint64_t count); /* per second */
 
-bool gpu_is_hung(const struct gpu_report_open *open); /* for so long that it is told */
+bool gpu_is_hung(const struct gpu_report_open *open); /* open so long that it is reported */
 
-/* What stands on the first page of a screen with so many rows. */
+/* Adds the first page, for a screen with so many rows. */
 void gpu_add_overview(struct gpu_writer *w, size_t screen_rows);
-/* How long collectives of a communicator took until they were complete, if that is known. */
+/* Adds how long collectives of a communicator took until they were complete, if that is known. */
 void gpu_add_completions(struct gpu_writer *w, uint64_t comm);
-/* How long the device may have had something to do; and how long it had nothing. */
+/* Add how long the device may have had work, and how long it had none. */
 void gpu_add_spans(struct gpu_writer *w);
 void gpu_add_device_idle(struct gpu_writer *w);
-void gpu_add_gc(struct gpu_writer *w); /* collections of Python, if there were any */
-/* The table of kernels, if there are launches. */
+/* Adds Python's garbage collections, if there were any. */
+void gpu_add_gc(struct gpu_writer *w);
+/* Adds the table of kernels, if there are launches. */
 void gpu_add_launches(struct gpu_writer *w);
-/* The same of those that CUDA graphs have in them, as often as these were launched. */
+/* The same of kernels in CUDA graphs, counted by the launches of the graphs. */
 void gpu_add_graphs(struct gpu_writer *w);
 
 #endif

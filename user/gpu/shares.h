@@ -2,11 +2,11 @@
 #ifndef BPFPROF_GPU_SHARES_H
 #define BPFPROF_GPU_SHARES_H
 
-/* A total that is shared out without a rest. */
+/* Shares a total out without a rest. */
 
 #include <stdint.h>
 
-/* The part of total that falls to a share of all, of what is left: the last one gets the rest. */
+/* Takes the part of *total for share out of *all, and subtracts both; the last share gets the rest. */
 uint64_t share_take(uint64_t *total, uint64_t *all, uint64_t share);
 
 #endif

@@ -3,10 +3,10 @@
 #define BPFPROF_GPU_TIMELINE_H
 
 /*
- * A trace of CUDA and NCCL calls as a file that opens in Perfetto: per process a track of each thread
- * with its calls, one of each CUDA stream with what was enqueued there (when the host did: what the
- * GPU does is not seen), spans from the first launch on a stream to the return of the call that
- * waited for it, and what a Ray worker was busy with.
+ * Writes a trace of CUDA and NCCL calls as a file that opens in Perfetto. Each process has a track per
+ * thread with its calls; a track per CUDA stream with the work that the host enqueued, at the time of the
+ * call, since the GPU itself cannot be seen; spans from the first launch on a stream to the return of the
+ * call that waited for it; and the tasks of a Ray worker.
  */
 
 #include <stdbool.h>
@@ -26,14 +26,14 @@ struct gpu_timeline_comm {
 struct gpu_timeline {
 	struct gpu_trace *trace; /* closed */
 	const struct call_table *table; /* names of kernels and processes */
-	/* What is known of a communicator; false: nothing. */
+	/* Fills in a communicator; false: nothing is known of it. */
 	bool (*comm)(void *arg, uint32_t pid, uint64_t start_ns, uint64_t comm,
 		     struct gpu_timeline_comm *ret);
 	void *arg;
 	struct trace_facts facts;
 };
 
-/* timeline: struct gpu_timeline. 0 or -errno; errors of the stream are the caller's to ask for. */
+/* timeline: struct gpu_timeline. 0 or -errno; the caller checks the stream for errors. */
 int gpu_timeline_write(FILE *out, void *timeline);
 
 #endif

@@ -139,8 +139,7 @@ void gpu_trace_call(struct gpu_trace *trace, const struct bpfprof_gpu_trace *cal
 }
 
 /* One of thread's open calls, as if it were told. False: it is none that is traced. */
-static bool open_fill(const struct gpu_trace *trace, uint32_t tid,
-		      const struct bpfprof_gpu_thread *thread, uint32_t nr,
+static bool open_fill(uint32_t tid, const struct bpfprof_gpu_thread *thread, uint32_t nr,
 		      struct bpfprof_gpu_trace *ret)
 {
 	const struct bpfprof_gpu_open *open = &thread->open[nr];
@@ -178,7 +177,7 @@ void gpu_trace_leave(struct gpu_trace *trace, uint32_t tid, const struct bpfprof
 	uint32_t i;
 
 	for (i = 0; i < thread->depth && i < BPFPROF_GPU_MAX_OPEN; i++)
-		if (open_fill(trace, tid, thread, i, &call))
+		if (open_fill(tid, thread, i, &call))
 			open_end(trace, &call, now_ns);
 }
 
@@ -192,7 +191,7 @@ void gpu_trace_note_open(struct gpu_trace *trace, uint32_t tid,
 			trace->calls_lost++;
 		else
 			trace->nr_open +=
-				open_fill(trace, tid, thread, i, &trace->open[trace->nr_open]);
+				open_fill(tid, thread, i, &trace->open[trace->nr_open]);
 	}
 }
 

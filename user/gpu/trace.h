@@ -3,9 +3,9 @@
 #define BPFPROF_GPU_TRACE_H
 
 /*
- * Every CUDA and NCCL call by itself, as the stream tells them, the newest of them up to a limit, in
- * a file without a name (base/spool.h); and what Ray workers were busy with meanwhile. Processes,
- * threads and titles are bounded; calls for which there was no room are counted.
+ * Keeps each CUDA and NCCL call of the stream, the newest up to a limit, in a file without a name
+ * (base/spool.h), and the tasks of Ray workers. Processes, threads and titles are bounded; calls without
+ * room are counted.
  */
 
 #include <stddef.h>
@@ -20,12 +20,12 @@ struct stats_reasons;
 
 #define GPU_TRACE_MAX_PROCESSES 4096
 #define GPU_TRACE_MAX_THREADS 16384
-#define GPU_TRACE_TITLE_BYTES (1U << 20) /* all of them */
+#define GPU_TRACE_TITLE_BYTES (1U << 20) /* of all titles */
 
 #define GPU_TRACE_NESTED 1U /* inside another call of its layer */
-#define GPU_TRACE_UNRETURNED 2U /* ns is how long it was seen */
+#define GPU_TRACE_UNRETURNED 2U /* the call has not returned; ns is its time until the end */
 #define GPU_TRACE_CAPTURED 8U /* written into a graph, not run */
-#define GPU_TRACE_TITLE 4U /* no call: a Ray worker's title. handle: its text; thread: a process */
+#define GPU_TRACE_TITLE 4U /* a Ray worker's title, no call. handle: its text; thread: a process */
 
 struct gpu_trace_event {
 	uint64_t begin_ns, ns;
@@ -52,34 +52,34 @@ struct gpu_trace_thread {
 	char name[BPFPROF_COMM_LEN + 1];
 };
 
-/* As spool_new(). max_bytes: of events. */
+/* As spool_new(). max_bytes: limit of all events. */
 int gpu_trace_new(struct gpu_trace **ret, const char *folder, uint64_t max_bytes);
 void gpu_trace_free(struct gpu_trace *trace); /* NULL is fine */
 
-/* What the stream tells, in its order. */
+/* Take in records of the stream, in their order. */
 void gpu_trace_call(struct gpu_trace *trace, const struct bpfprof_gpu_trace *call);
 void gpu_trace_title(struct gpu_trace *trace, const struct bpfprof_title_event *event);
 
-/* A thread that has ended now, in whatever calls it was. */
+/* A thread has ended at now_ns: its open calls end, too. */
 void gpu_trace_leave(struct gpu_trace *trace, uint32_t tid, const struct bpfprof_gpu_thread *thread,
 		     uint64_t now_ns);
 /*
- * The end: first every thread as it is; then whatever the stream still has, among it the ends of
- * calls that were open then; then gpu_trace_close(). 0 or -errno; nothing may be added after that.
+ * The end of a trace: the caller first notes the open calls of each thread, then takes in the rest of the
+ * stream, which may end some of them, then closes the trace. 0 or -errno.
  */
 void gpu_trace_note_open(struct gpu_trace *trace, uint32_t tid,
 			 const struct bpfprof_gpu_thread *thread);
 int gpu_trace_close(struct gpu_trace *trace, uint64_t now_ns);
 
-/* By their begin, outer ones first; as spool_each(). */
+/* Events by their begin, outer calls first; as spool_each(). */
 int gpu_trace_each(struct gpu_trace *trace,
 		   int (*each)(void *arg, const struct gpu_trace_event *event), void *arg);
 const struct gpu_trace_process *gpu_trace_processes(const struct gpu_trace *trace, size_t *ret_nr);
 const struct gpu_trace_thread *gpu_trace_threads(const struct gpu_trace *trace, size_t *ret_nr);
 const char *gpu_trace_title_text(const struct gpu_trace *trace, uint64_t handle); /* borrowed */
 
-uint64_t
-gpu_trace_nr_calls(const struct gpu_trace *trace); /* that there was room for, kept or not */
+/* Calls that had room, whether they are kept or not. */
+uint64_t gpu_trace_nr_calls(const struct gpu_trace *trace);
 int gpu_trace_error(const struct gpu_trace *trace); /* spool_error() */
 extern const struct counter gpu_trace_counters[];
 void gpu_trace_lost(const struct gpu_trace *trace, struct stats_reasons *dst);

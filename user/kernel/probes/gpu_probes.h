@@ -3,11 +3,11 @@
 #define BPFPROF_KERNEL_PROBES_GPU_PROBES_H
 
 /*
- * Probes on the CUDA and NCCL functions of every library that some process maps, put there as files
- * become known to the table of images, and what they have counted in the kernel's maps. A file
- * is hooked once for all processes that map it, or in each process that is a target of the session
- * (gpu_links.h). At most BPFPROF_GPU_MAX_FILES libraries are hooked, half of them Pythons; those past
- * that, and those that cannot be, are listed with the reason.
+ * Probes on the CUDA and NCCL functions of every library that a process maps, attached when the file
+ * appears in the table of images. A file is hooked once for all processes that map it, or in each target
+ * process of the session (gpu_links.h). At most BPFPROF_GPU_MAX_FILES libraries are hooked, half of them
+ * Pythons; others, and those that cannot be hooked, are listed with the reason. The counts of the probes
+ * are in gpu_maps.h.
  */
 
 #include <stdbool.h>
@@ -25,35 +25,36 @@ struct session;
 struct gpu_probes_library {
 	char *path; /* as a process sees it */
 	uint32_t layers; /* bits: enum bpfprof_gpu_layer */
-	uint32_t functions; /* that are hooked */
+	uint32_t functions; /* hooked functions */
 	const char *problem; /* static text; NULL: it is hooked */
 };
 
-/* Of a session with the option gpu, or gpu_windows for those alone; borrows all three. 0 or -errno. */
+/* For a session with the option gpu, or gpu_windows for windows alone. Borrows all three. 0 or -errno. */
 int gpu_probes_new(struct gpu_probes **ret, struct session *session, struct images *images,
 		   struct deadline_runner *runner);
 /*
- * Before the first look: in the session's targets among processes alone (borrowed), as far as
- * gpu_links.h goes. To be told when one exits.
+ * Hooks only the session's targets among processes, which are borrowed, as long as gpu_links.h keeps links
+ * of single processes. Called before the first scan.
  */
 void gpu_probes_scope(struct gpu_probes *probes, struct processes *processes);
-bool gpu_probes_are_scoped(const struct gpu_probes *probes); /* still */
+bool gpu_probes_are_scoped(const struct gpu_probes *probes); /* still? */
+/* A process has ended. */
 void gpu_probes_exit(struct gpu_probes *probes, uint32_t pid, uint64_t start_ns);
-/* Children that had a library from their parent for a moment before it was hooked in them. */
+/* Children that inherited a library and ran for a moment before it was hooked in them. */
 uint64_t gpu_probes_nr_late(const struct gpu_probes *probes);
 /* Detaches. */
 void gpu_probes_free(struct gpu_probes *probes);
 
-/* Hooks what is new, for limit_ns at most. True: there is more to look at. */
+/* Hooks new libraries, for limit_ns at most. True: there are more files to scan. */
 bool gpu_probes_scan(struct gpu_probes *probes, uint64_t now_ns, uint64_t limit_ns);
-/* Borrowed until the next look. */
+/* Borrowed until the next scan. */
 const struct gpu_probes_library *gpu_probes_libraries(struct gpu_probes *probes, size_t *ret_nr);
 uint64_t gpu_probes_nr_refused(const struct gpu_probes *probes); /* past a limit */
-/* Libraries in which NCCL may be, that could not be searched for it: they are listed, too. */
+/* Libraries that may contain NCCL and could not be searched for it. They are listed, too. */
 uint64_t gpu_probes_nr_unsearched(const struct gpu_probes *probes);
-/* Probes of PyTorch's (GPU_LAYER_TORCH) or Python's whose arguments are nowhere that we can read. */
+/* Probes of PyTorch (GPU_LAYER_TORCH) or Python whose arguments cannot be read. */
 uint64_t gpu_probes_nr_bad_sites(const struct gpu_probes *probes, enum bpfprof_gpu_layer layer);
-/* Files of theirs that have none, or none that we can read: they are listed, too. */
+/* Files of theirs without a probe that can be read. They are listed, too. */
 uint64_t gpu_probes_nr_without_sites(const struct gpu_probes *probes, enum bpfprof_gpu_layer layer);
 
 /* After gpu_maps_steps(): calls of the process count while it is in a step. */

@@ -3,13 +3,14 @@
 #define BPFPROF_KERNEL_PROBES_UPROBE_MULTI_H
 
 /*
- * Links of one BPF program to many places in a file: BPF_TRACE_UPROBE_MULTI, Linux 6.6 (89ae89f53d20),
- * by the system call itself, as libbpf has it since 1.3 only. They hold in all processes that
- * map the file now or later, or in one of them, and need CAP_BPF and CAP_PERFMON alone.
+ * Links of one BPF program to many places in a file: BPF_TRACE_UPROBE_MULTI, Linux 6.6 (89ae89f53d20), by
+ * the system call itself, since libbpf has it from 1.3 on only. A link is for all processes that map the
+ * file now or later, or for one process. It needs only CAP_BPF and CAP_PERFMON.
  *
- * Session links (BPF_TRACE_UPROBE_SESSION, Linux 6.13), one program for both ends of a call, are not used:
- * they save 0.15 to 0.25 us of 1.4 at calls whose return is hooked, which are those that wait, allocate or belong
- * to NCCL: few, and long. Launches have no hook at their return. Kernels up to 6.12 would need both ways.
+ * Session links (BPF_TRACE_UPROBE_SESSION, Linux 6.13), one program for both ends of a call, are not used.
+ * They save 0.15 to 0.25 us of 1.4 us at calls whose return is hooked: calls that wait or allocate, and
+ * those of NCCL, which are few and long. Launches have no hook at their return. Kernels up to 6.12 would
+ * need both ways.
  */
 
 #include <stdbool.h>
@@ -24,33 +25,34 @@ struct uprobe_multi {
 	const char *path; /* of a regular file; /proc/self/fd/N will do */
 	const uint64_t *offsets; /* in the file */
 	const uint64_t *cookies;
-	const uint64_t *semaphores; /* numbers in the file that count who is there; or NULL */
+	const uint64_t
+		*semaphores; /* numbers in the file that count the attached probes; or NULL */
 	size_t nr;
-	bool returns; /* where the functions there return */
-	pid_t pid; /* only in this process, as we see it; 0: in all that map the file */
+	bool returns; /* the places are where the functions return */
+	pid_t pid; /* one process, as this program sees it; 0: all that map the file */
 };
 
-/* Does this kernel know them, and may we make them? */
+/* Does this kernel have such links, and may this program make them? */
 bool uprobe_multi_probe(void);
 
 /*
- * Do programs under a seccomp filter live on when the return of one of their functions is hooked?
- * Since Linux 6.11 that is a system call (ff474a78cef5), which filters do not know; since 6.14, and
- * in later stable versions, it is none of theirs (seccomp: passthrough uretprobe systemcall). Tried
- * on a child of ours. 1, 0, or -errno if it cannot be tried.
+ * Do programs under a seccomp filter survive a hook of a function's return? Since Linux 6.11 the hook is a
+ * system call (ff474a78cef5), which filters do not know; since 6.14, and in later stable versions, filters
+ * do not see it (seccomp: passthrough uretprobe systemcall). Tried on a child process. 1, 0, or -errno if
+ * it cannot be tried.
  */
 int uprobe_multi_returns_are_safe(void);
 
 /*
- * Does a link of one process hold in all its threads, and nowhere else? Kernels before 6.12 took the
- * process for its first thread (46ba0e49b642, 900f362e2062 and what was backported of them). Tried
- * on a child of ours. 1, 0, or -errno if it cannot be tried.
+ * Is a link of one process in force in all its threads, and in no other process? Kernels before 6.12 took
+ * the first thread for the process (46ba0e49b642, 900f362e2062 and their backports). Tried on a child
+ * process. 1, 0, or -errno if it cannot be tried.
  */
 int uprobe_multi_pids_work(void);
 
-/* Before it is loaded: prog is to be attached so, or to be called by one that is. */
+/* Prepares a program, before it is loaded, for such links or for a tail call from one with such links. */
 void uprobe_multi_prepare(struct bpf_program *prog);
-/* A descriptor, closing which detaches; or -errno. -EINVAL of kernels that do not know it. May block. */
+/* A descriptor, whose close detaches; or -errno: -EINVAL from kernels without such links. May block. */
 int uprobe_multi_attach(const struct uprobe_multi *probes);
 
 #endif
