@@ -248,12 +248,12 @@ def hung_before(context):
         check(re.fullmatch(r"ncclAllReduce for > .*", is_open), text)
     check(re.search(r"^  All 3 ranks wait, the longest in ncclAllReduce for more than ", text,
                     re.MULTILINE), text)
-    for line in ("In it since before they were watched: ranks 0-1, 3, whose calls cannot be compared",
+    for line in ("In a call since before the hooks: ranks 0-1, 3, whose calls cannot be compared",
                  "Not in these files: rank 2 of 4: without a call while it was watched, or not "
-                 "watched.", "Others wait: if watched, that is who is behind"):
+                 "watched.", "Others wait: a missing rank is behind, if it was watched"):
         check("\n  %s\n" % line in text, "no %s in:\n%s" % (line, text))
     place = "[2] %s pid %d python3" % (os.uname().nodename, ranks[2].pid)
-    check_elsewhere(text, "    RANK=2, if that is it: " + place, ranks[2].pid)
+    check_elsewhere(text, "    RANK=2, which may be it: " + place, ranks[2].pid)
     check_elsewhere(text, "\nWith NCCL, but without a call while they were watched, and in none before, as "
                     "far as is known:\n  %s, rank 2" % place, ranks[2].pid)
     check("BEHIND" not in text and "not understood" not in text, text)
@@ -314,8 +314,8 @@ def pipeline(context):
     context.note(text)
     check("BEHIND" not in text and re.search(
         r"^  All 3 ranks wait, the longest in ncclRecv for more than .*\n"
-        r"  In it since before they were watched: ranks 1-3, whose calls cannot be compared\n"
-        r"  Whoever these send to or receive from waits, too, is not in these files, or is not known\n"
+        r"  In a call since before the hooks: ranks 1-3, whose calls cannot be compared\n"
+        r"  The ranks they wait for wait, too, are not in these files, or are not known\n"
         r"  Not in these files: rank 0 of 4: ", text, re.MULTILINE), text)
 
 

@@ -35,24 +35,24 @@ Test(gpu_report, groups)
 		  "\"comm\":\"0xdead\",\"stream\":\"0x8\",\"bytes\":4096,\"count\":1}],"
 		  "\"group_calls\":3,\"group_complete\":true," },
 		{ { true, false, 7, grouped, 1 },
-		  SEND "    and 5 more, of which nothing is known\n",
+		  SEND "    and 5 more that are not known\n",
 		  "\"count\":2}],\"group_calls\":7,\"group_complete\":false," },
 		{ { true, false, 2, grouped, 1 },
-		  SEND "    (that is not certain)\n",
+		  SEND "    (this may not be all)\n",
 		  "\"group_calls\":2,\"group_complete\":false," },
 		{ { true, false, 3, grouped + 2, 1 },
 		  "    in the group: 3 ncclAllGather int8 64 B,\n"
 		  "        communicator not known, stream 0x8\n"
-		  "    (that is not certain)\n",
+		  "    (this may not be all)\n",
 		  "\"comm\":null," },
 		{ { true, false, 2, NULL, 0 },
-		  "    in the group: 2 collectives, of which nothing is known\n",
+		  "    in the group: 2 collectives that are not known\n",
 		  "\"group\":[],\"group_calls\":2,\"group_complete\":false," },
 		{ { true, false, 0, NULL, 0 },
 		  "    in the group: no collective that is known\n",
 		  "\"group\":[],\"group_calls\":0,\"group_complete\":false," },
 		{ { false, false, 0, NULL, 0 },
-		  "    in the group: not known, it began before it was watched\n",
+		  "    in the group: not known, the group began before the hooks\n",
 		  "\"group\":null,\"group_calls\":null,\"group_complete\":false," },
 	};
 	struct gpu_report_process process = busy;
@@ -139,7 +139,7 @@ Test(gpu_report, graphs)
 	process.nr_graphs = 3;
 	text = gpu_report_table(&report, &(struct gpu_report_options){ 0 });
 	expect_part(text, "\n  Graph launches: 115 (12/s) of 3 kinds of graphs\n"
-			  "  What 5 of them run is not known\n"
+			  "  The kernels of 5 of them are not known\n"
 			  "       Runs  Graphs  Kernel\n"
 			  "       3500       2  gemm\n"
 			  "       3200       1  attention\n"
@@ -177,7 +177,8 @@ Test(gpu_report, graphs_that_are_not_all_known)
 	process.nr_graphs = 2;
 	text = gpu_report_table(&report, &(struct gpu_report_options){ 0 });
 	expect_part(text,
-		    "/s) of 2 kinds of graphs\n  Some of them run more than is known\n       Runs "
+		    "/s) of 2 kinds of graphs\n  Some of them have more kernels than are known\n  "
+		     "     Runs "
 		    " Graphs  Kernel\n"
 		    "     18.4 E       2  k\n");
 	free(text);

@@ -41,7 +41,7 @@ Test(nccl_report, since_before)
 		"pid 20 python3\n"
 		"  BEHIND: rank 2, in no collective of this communicator, while ranks 0-1, 3 wait, "
 		"the longest in ncclAllReduce for more than 52.0 s\n"
-		"  In it since before they were watched: ranks 0-1, 3, whose calls cannot be "
+		"  In a call since before the hooks: ranks 0-1, 3, whose calls cannot be "
 		"compared\n"
 		"    Rank 2: [2] b pid 21 python3\n"
 		"      in no CUDA or NCCL call; to see where: bpfprof dump -p 21, on b\n"
@@ -90,8 +90,8 @@ Test(nccl_report, before_of_unknown)
 
 	nccl_expect_none_behind(reduces, NULL);
 	EXPECT_PARTS(reduces, NULL,
-		     "  Of calls from before it is not always known for which communicator they "
-		     "wait\n");
+		     "  Some calls began before the hooks: which communicator they wait for is "
+		     "not always known\n");
 	/* Making a communicator is no call of one. */
 	EXPECT_PARTS(FILE_OF("a", "10", UNKNOWN("10", "2", "ncclCommInitRank") "," WAITS_IN_IT),
 		     NULL, "  BEHIND: rank 2, ");
@@ -113,8 +113,8 @@ Test(nccl_report, silent)
 		hung, ranked, "[2] b.json: b, 10.0 s, 2 processes\n",
 		"  Not in these files: ranks 2-3 of 4: without a call while they were watched, or "
 		"not watched.\n"
-		"  Others wait: if watched, that is who is behind\n"
-		"    RANK=2, if that is it: [2] b pid 20 python3\n"
+		"  Others wait: a missing rank is behind, if it was watched\n"
+		"    RANK=2, which may be it: [2] b pid 20 python3\n"
 		"      in no CUDA or NCCL call that is known; to see where: bpfprof dump -p 20, on "
 		"b\n",
 		"\nWith NCCL, but without a call while they were watched, and in none before, as "
@@ -136,7 +136,7 @@ Test(nccl_report, silent)
 									"\"running\":true,"
 									"\"last_in_nccl\":true,"
 									"\"stack\":[]}]")),
-		"    RANK=2, if that is it: [2] b pid 20 python3\n"
+		"    RANK=2, which may be it: [2] b pid 20 python3\n"
 		"      in no CUDA or NCCL call that is known: thread 20 python3\n"
 		"        read\n"
 		"        next_batch (x.py:7)\n"
@@ -267,23 +267,23 @@ Test(nccl_report, not_counted)
 	EXPECT_PARTS(
 		all, NULL,
 		"  All 2 ranks wait, the longest in ncclAllReduce for more than 52.0 s\n"
-		"  In it since before they were watched: ranks 0-1, whose calls cannot be "
+		"  In a call since before the hooks: ranks 0-1, whose calls cannot be "
 		"compared\n"
 		"  Not in these files: ranks 2-3 of 4: without a call while they were watched, "
 		"or not watched.\n"
-		"  Others wait: if watched, that is who is behind\n");
+		"  Others wait: a missing rank is behind, if it was watched\n");
 	nccl_expect_none_behind(mixed, NULL);
 	EXPECT_PARTS(
 		mixed, NULL,
 		"  All 2 ranks wait, the longest in ncclAllReduce for more than 52.0 s\n"
-		"  In it since before it was watched: rank 0, whose calls cannot be compared\n");
+		"  In a call since before the hooks: rank 0, whose calls cannot be compared\n");
 	EXPECT_PARTS(
 		compared, NULL,
 		"  BEHIND: rank 1, with 7 calls, while rank 2 has made 8\n"
 		"  All wait, the longest in ncclAllReduce for more than 52.0 s\n"
-		"  In it since before it was watched: rank 0, whose calls cannot be compared\n");
+		"  In a call since before the hooks: rank 0, whose calls cannot be compared\n");
 	nccl_expect_none_behind(sends, NULL);
 	EXPECT_PARTS(
 		sends, NULL, "ncclSend for > 52.0 s",
-		"  In it since before it was watched: rank 0, whose calls cannot be compared\n");
+		"  In a call since before the hooks: rank 0, whose calls cannot be compared\n");
 }

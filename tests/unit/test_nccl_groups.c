@@ -29,7 +29,7 @@ Test(nccl_report, groups)
 		"  BEHIND: rank 1, in no collective of this communicator, while rank 0 waits, in "
 		"ncclGroupEnd for 50.0 s\n");
 	nccl_expect_none_behind(two, NULL);
-	EXPECT_PARTS(two, NULL, "Who waits in ncclGroupEnd may do so for another communicator\n");
+	EXPECT_PARTS(two, NULL, "A rank in ncclGroupEnd may wait for another communicator\n");
 }
 
 #define GROUP(seconds, complete, calls, ...)                                                       \
@@ -100,8 +100,8 @@ Test(nccl_report, told_groups)
 		"Communicator 0xdef, 2 ranks\n", "  BEHIND: rank 0, in no collective",
 		"communicator 0xabc, stream 0x7\n");
 	nccl_expect_none_behind(unsure, NULL);
-	EXPECT_PARTS(unsure, NULL, "Who waits in ncclGroupEnd may do so for another communicator\n",
-		     "Who waits in ncclGroupEnd may do so for another communicator\n");
+	EXPECT_PARTS(unsure, NULL, "A rank in ncclGroupEnd may wait for another communicator\n",
+		     "A rank in ncclGroupEnd may wait for another communicator\n");
 	nccl_expect_none_behind(stale, NULL);
 }
 
@@ -135,8 +135,7 @@ Test(nccl_report, groups_of_pairs)
 	EXPECT_PARTS(FILE_OF("n", "1", SENDS("10", "0", "3") "," IDLES("12", "2")), NULL,
 		     "  All 2 ranks have made 7 calls, and some wait, in ncclSend (group) "
 		     "for 50.0 s\n"
-		     "  Whoever these send to or receive from waits, too, is not in these files, "
-		     "or is not "
+		     "  The ranks they wait for wait, too, are not in these files, or are not "
 		     "known\n");
 	nccl_expect_none_behind(FILE_OF("n", "1",
 					SENDS("10", "0", "1") "," PROCESS(

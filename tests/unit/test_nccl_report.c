@@ -23,9 +23,9 @@ static const char large_job[] =
 Test(nccl_report, hints_of_large_communicators)
 {
 	char *text = nccl_report_of(large_job, NULL, 0);
-	const char *first = strstr(text, "    RANK=7, if that is it: n pid 12 python3\n");
-	const char *second = strstr(text, "    RANK=7, if that is it: n pid 16 python3\n");
-	const char *third = strstr(text, "    RANK=4000000000, if that is it: n pid 11 python3\n");
+	const char *first = strstr(text, "    RANK=7, which may be it: n pid 12 python3\n");
+	const char *second = strstr(text, "    RANK=7, which may be it: n pid 16 python3\n");
+	const char *third = strstr(text, "    RANK=4000000000, which may be it: n pid 11 python3\n");
 
 	cr_expect(first && second > first && third > second, "%s", text);
 	cr_expect_not(strstr(text, "RANK=1,") || strstr(text, "pid 13") || strstr(text, "pid 14") ||
@@ -73,7 +73,7 @@ Test(nccl_report, one_does_not_come)
 		"        load (data.py:7)\n"
 		"  Not in these files: rank 3 of 4: without a call while it was watched, or not "
 		"watched.\n"
-		"  Others wait: if watched, that is who is behind\n");
+		"  Others wait: a missing rank is behind, if it was watched\n");
 }
 
 /* The others wait for the device, where counts alone tell. */
@@ -191,8 +191,7 @@ Test(nccl_report, between_two)
 	nccl_expect_none_behind(open, NULL);
 	EXPECT_PARTS(open, NULL,
 		     "  All 2 ranks have made 7 calls, and some wait, in ncclRecv for 50.0 s\n",
-		     "  Whoever these send to or receive from waits, too, is not in these files, "
-		     "or is not "
+		     "  The ranks they wait for wait, too, are not in these files, or are not "
 		     "known\n");
 }
 
@@ -265,7 +264,7 @@ Test(nccl_report, missing)
 								   "0", "\"f (x.py:1)\"")))),
 		NULL, "  One rank alone: there is none to compare it with\n",
 		"  Not in these files: ranks 1-3 of 4: ",
-		"    RANK=2, if that is it: n pid 11 python3\n"
+		"    RANK=2, which may be it: n pid 11 python3\n"
 		"      in cuCtxSynchronize for 4.0 s: thread 77 worker\n"
 		"        f (x.py:1)\n");
 }

@@ -40,9 +40,9 @@ Test(nccl_report, slow)
 		"ncclAllReduce for 500 ms          [2] n pid "
 		"20 python3\n"
 		"\n"
-		"Time in calls on the host, the slowest against the fastest; what the GPU does "
-		"after\n"
-		"a call has returned is not in it\n"
+		"Time in calls on the host, the slowest against the fastest; the work of the "
+		"GPU after\n"
+		"a call has returned is not included\n"
 		"\n"
 		"  ncclAllReduce float32, 4.0 kB each, 1 rank: 500 times\n"
 		"         Mean      Longest      Calls    Rank  Process\n"
@@ -74,7 +74,7 @@ Test(nccl_report, slow_on_the_device)
 								     "150000000", "400000000")))),
 		"\nTime until collectives were seen to be complete, the slowest against the "
 		"fastest;\n"
-		"Within: so much earlier they may have been\n"
+		"Within: they may have been complete so much earlier\n"
 		"\n"
 		"  ncclAllReduce float32, 4.0 kB each, 1 rank: 500 times\n"
 		"         Mean      Longest       Within      Calls    Rank  Process\n"
@@ -127,8 +127,8 @@ Test(nccl_report, groups_of_several_runs)
 {
 	EXPECT_PARTS(FIRST_NODE("1", "0xf1", "0x51", "0x52"),
 		     FIRST_NODE("2", "0xf3", "0x53", "0x54"),
-		     "each, 2 ranks: 120 times\n  (several communicators of that size in one run: "
-		     "which of them compare with which\n  of another run is not known)\n",
+		     "each, 2 ranks: 120 times\n  (one run has several communicators of that size: "
+		     "which of them match those\n  of another run is not known)\n",
 		     "each, 2 ranks, communicator 0xf1: 3.0 times\n",
 		     "each, 2 ranks, communicator 0xf3: 3.0 times\n");
 }
@@ -189,7 +189,7 @@ Test(nccl_report, hangs_on_the_device)
 								  "1", "0.9", "0x7e")))),
 		"\nCollectives that have returned and were not seen to be complete: they hang on "
 		"the\n"
-		"device, or nobody has asked for them yet; of each rank the oldest\n"
+		"device, or no call has asked for them yet; the oldest of each rank\n"
 		"   Called ago    Pending  Oldest\n"
 		"       44.5 s          1  ncclAllReduce float32 4.0 kB on stream 0x7e,\n"
 		"                          communicator 0xabc, rank 1 of 4: [1] n pid 11 python3\n"

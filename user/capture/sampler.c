@@ -129,9 +129,9 @@ static void windows_tell(struct sampler *sampler)
 		if (libraries[i].problem)
 			log_warn("%s: windows of the profiler are not seen: %s", libraries[i].path,
 				 libraries[i].problem);
-	if (gpu_probes_nr_refused(sampler->windows))
+	if (gpu_probes_losses(sampler->windows)->nr_refused)
 		log_warn("windows of the profiler are not seen in %" PRIu64 " more libraries",
-			 gpu_probes_nr_refused(sampler->windows));
+			 gpu_probes_losses(sampler->windows)->nr_refused);
 }
 
 /* Leaves perf or timer in place of auto. An exit status. */

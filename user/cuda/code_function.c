@@ -19,10 +19,10 @@
 #define MAX_BEFORE_JUMP 6 /* instructions */
 #define MAX_FIRST_INSTRUCTIONS 64
 
-/* Where code may be come to by another way than from the instruction before it. */
+/* An instruction that is reached by another path than from the one before it. */
 struct leader {
 	uint64_t rva;
-	struct code_state *state; /* NULL: not come to yet */
+	struct code_state *state; /* NULL: not reached yet */
 	bool queued;
 };
 
@@ -32,14 +32,14 @@ struct walk {
 	struct code_function *function;
 	struct code_range ranges[MAX_RANGES];
 	size_t nr_ranges, nr_swept_ranges;
-	uint64_t *targets; /* leaders to be */
+	uint64_t *targets; /* they become leaders */
 	size_t nr_targets;
 	struct leader *leaders;
 	size_t nr_leaders;
-	uint32_t *queue; /* a ring: each leader is in it at most once */
+	uint32_t *queue; /* a ring, with each leader once at most */
 	size_t queue_first, queue_nr;
 	uint32_t nr_visits, nr_swept;
-	bool again; /* there are more leaders or ranges than were known */
+	bool again; /* more leaders or ranges were found */
 	bool unclear;
 	struct code_instruction in;
 };
@@ -106,8 +106,8 @@ bool code_function_plt_word(struct code_reader *reader, uint64_t rva, uint64_t *
 }
 
 /*
- * A jump leads out of what is known of the function: to a part of it, or to another one. A PLT is
- * one range for .eh_frame, and that of a large library would be too much to be looked through.
+ * A jump leaves the known ranges of the function, to another part of it or to another function.
+ * A PLT is one range for .eh_frame, and that of a large library is too much to scan.
  */
 static int leave(struct walk *w, uint64_t rva)
 {
@@ -143,8 +143,8 @@ static bool is_branch(const struct code_instruction *in)
 }
 
 /*
- * Collects where the direct branches of a range lead, and what follows a jump or a ret, behind
- * the padding.
+ * Collects the targets of a range's direct branches, and the instructions after a jump or a ret
+ * and its padding.
  */
 static int sweep(struct walk *w, struct code_range range)
 {
@@ -226,7 +226,7 @@ static struct leader *leader_find(struct walk *w, uint64_t rva)
 	return bsearch(&rva, w->leaders, w->nr_leaders, sizeof(*w->leaders), sorted_by_u64);
 }
 
-/* The machine comes to rva in this state. */
+/* A path reaches rva in this state. */
 static int arrive(struct walk *w, uint64_t rva, const struct code_state *state)
 {
 	struct leader *leader = leader_find(w, rva);
@@ -262,7 +262,10 @@ static bool is_possible(struct walk *w, uint64_t rva)
 		!range.is_function);
 }
 
-/* A switch: its table ends where an entry leads elsewhere; entries too many only lose. */
+/*
+ * A path reaches a switch. Its table ends at an entry that leads elsewhere; entries too many
+ * only lose values.
+ */
 static int arrive_table(struct walk *w, struct code_target table, const struct code_state *state)
 {
 	bool narrow = table.kind == CODE_TARGET_TABLE;
@@ -319,7 +322,7 @@ static struct code_call *call_get(struct code_function *function, uint64_t rva)
 	return function->nr < CODE_FUNCTION_MAX_CALLS ? &function->calls[function->nr++] : NULL;
 }
 
-/* Each time that the machine comes by it knows less: the last time counts. */
+/* Each visit knows less than the one before: the last one counts. */
 static int call_note(struct walk *w, const struct code_state *state)
 {
 	struct code_call *call = call_get(w->function, w->in.rva);
@@ -379,7 +382,7 @@ static int run_queue(struct walk *w)
 	return err;
 }
 
-/* From the begin, then from everywhere that no way has led to. */
+/* Follows paths from the begin, then from each place that no path has reached. */
 static int run(struct walk *w)
 {
 	struct code_state state;
@@ -401,7 +404,7 @@ static int run(struct walk *w)
 	return err;
 }
 
-/* The calls that can be told without following any way. */
+/* The calls that are known without following any path. */
 static int list_calls(struct walk *w, uint64_t end)
 {
 	static const struct code_state nothing;
@@ -487,7 +490,7 @@ const struct code_call *code_function_call(const struct code_function *function,
 	return NULL;
 }
 
-/* The jump at rva, after nothing that matters. */
+/* The jump at rva, after instructions that do not matter. */
 static bool is_jump(struct code_reader *reader, uint64_t rva, uint64_t *ret)
 {
 	static const struct code_state nothing;
@@ -497,7 +500,7 @@ static bool is_jump(struct code_reader *reader, uint64_t rva, uint64_t *ret)
 
 	for (i = 0; i < MAX_BEFORE_JUMP && !code_reader_get(reader, rva, &in); i++) {
 		switch (in.insn.mnemonic) {
-		case ZYDIS_MNEMONIC_ENDBR64: /* and a frame that is made and undone again */
+		case ZYDIS_MNEMONIC_ENDBR64: /* or a frame that is made and removed again */
 		case ZYDIS_MNEMONIC_PUSH:
 		case ZYDIS_MNEMONIC_POP:
 			break;

@@ -3,10 +3,11 @@
 #define BPFPROF_CUDA_CODE_FUNCTION_H
 
 /*
- * The calls of one function, with the known values of their arguments. The begin and end of a function
- * are those of .eh_frame; parts that were split off (".cold") belong to it. The reader follows all paths,
- * switches included; code without a path to it (where exceptions land) begins with no known value. A
- * switch that is not understood makes all values unknown, and so does more code than there is time for.
+ * The calls of one function, with the known values of their arguments. The begin and end of a
+ * function are those of .eh_frame; parts that were split off (".cold") belong to it. The reader
+ * follows all paths, switches included; code without a path to it (where exceptions land) begins
+ * with no known value. A switch that is not understood makes all values unknown, and so does more
+ * code than there is time for.
  */
 
 #include <stdbool.h>
@@ -47,8 +48,8 @@ struct code_function {
 };
 
 /*
- * The function around rva. With too many calls it has only the call that returns to `end`. 0; -ENOENT: no
- * such function; -E2BIG: not even that call; -ENOMEM; errors of reading.
+ * The function around rva. With too many calls it has only the call that returns to `end`. 0;
+ * -ENOENT: no such function; -E2BIG: not even that call; -ENOMEM; errors of reading.
  */
 int code_function_read(struct code_function *ret, struct code_reader *reader,
 		       struct code_bounds *bounds, uint64_t rva, uint64_t end);

@@ -146,7 +146,7 @@ bool code_state_meet(struct code_state *state, const struct code_state *from)
 	return changed;
 }
 
-/* Number of the register that reg is (part of), -1 if it is of another kind. */
+/* The number of the register that reg is, or is part of; -1: another kind. */
 static int gpr(ZydisRegister reg)
 {
 	ZydisRegister whole = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, reg);
@@ -172,7 +172,7 @@ static bool has_own_base(const ZydisDecodedOperand *op)
 	return op->mem.segment == ZYDIS_REGISTER_FS || op->mem.segment == ZYDIS_REGISTER_GS;
 }
 
-/* The address that a memory operand means. */
+/* The address of a memory operand. */
 static struct code_value address_of(const struct code_state *state,
 				    const struct code_instruction *in,
 				    const ZydisDecodedOperand *op)
@@ -210,7 +210,7 @@ static struct code_value load(const struct code_state *state, struct code_value 
 	}
 }
 
-/* Static data does not lie in the stack; all else that is not known may. */
+/* Static data is not in the stack; all other unknown addresses may be. */
 static void store(struct code_state *state, struct code_value address, uint32_t bytes,
 		  struct code_value value)
 {
@@ -248,7 +248,7 @@ static struct code_value pop(struct code_state *state)
 	return value;
 }
 
-/* What an instruction of no further interest writes is unknown after it. */
+/* The register that another instruction writes is unknown after it. */
 static void clobber(struct code_state *state, const struct code_instruction *in)
 {
 	bool repeated = in->insn.attributes &
@@ -283,7 +283,7 @@ static void execute_call(struct code_state *state)
 	state->nr_slots = 0;
 }
 
-/* A number of 32 bits from a table at a fixed address, the rest of the address being an index. */
+/* A load of 32 bits from a table at a fixed address, with an index. */
 static struct code_value table_entry(const struct code_state *state, const ZydisDecodedOperand *op)
 {
 	int64_t disp = op->mem.disp.has_displacement ? op->mem.disp.value : 0;

@@ -3,10 +3,10 @@
 #define BPFPROF_CUDA_CODE_VALUES_H
 
 /*
- * The known values of registers and stack words before an instruction: numbers in the code, words loaded
- * from a fixed address, and arguments of the function. A value that is not certain is unknown; where paths
- * meet, a value stays if both have it. A called function keeps the registers that the ABI says, and may
- * write to every word of the stack. x86-64 only.
+ * The known values of registers and stack words before an instruction: numbers in the code, words
+ * loaded from a fixed address, and arguments of the function. A value that is not certain is
+ * unknown; where paths meet, a value stays if both have it. A called function keeps the registers
+ * that the ABI says, and may write to every word of the stack. x86-64 only.
  */
 
 #include <Zydis/Zydis.h>

@@ -6,19 +6,19 @@
 #include <string.h>
 
 #define NR_GPRS 16
-#define MIN_OFFSET 64 /* smaller ones are of other structures: the hash lies behind much else */
+#define MIN_OFFSET 64 /* smaller offsets belong to other structs */
 
 /*
- * The code is gone through from its first byte to its last, whatever branches there are: what is
- * looked for is one load and one store without a branch between them, the last such pair.
- * (What checks the arguments, before it, has pairs of its own where it was inlined.)
+ * Reads the code from its first byte to its last, whatever branches there are. It wants the last
+ * pair of one load and one store without a branch between them. (Inlined checks of the
+ * arguments, which come earlier, have such pairs, too.)
  */
 struct tracker {
 	uint32_t loaded[NR_GPRS]; /* offset that a register was loaded from, 0 = something else */
 	uint32_t field;
 };
 
-/* Number of the general purpose register that reg is part of, or -1. */
+/* The number of the general purpose register that reg is part of, or -1. */
 static int gpr(ZydisRegister reg)
 {
 	ZydisRegister whole = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, reg);
@@ -34,7 +34,7 @@ static bool is_gpr32(const ZydisDecodedOperand *op)
 	       ZydisRegisterGetClass(op->reg.value) == ZYDIS_REGCLASS_GPR32;
 }
 
-/* Through a pointer in a register: not on the stack, no table, no variable. */
+/* Does the operand use a pointer in a register: no stack, no table, no variable? */
 static bool is_through_pointer(const ZydisDecodedOperand *op)
 {
 	return op->type == ZYDIS_OPERAND_TYPE_MEMORY && op->mem.index == ZYDIS_REGISTER_NONE &&
@@ -102,7 +102,7 @@ uint32_t comm_layout_field(const uint8_t *code, size_t len)
 
 uint32_t comm_layout_rank(uint32_t rank, uint32_t count, uint32_t device)
 {
-	/* The hash before it has 8 bytes and so lies at a multiple of them. */
+	/* The hash before the rank has 8 bytes, and so a multiple of 8 as its offset. */
 	if (!rank || rank % 8 || rank >= COMM_LAYOUT_MAX_OFFSET || count != rank + 4 ||
 	    device != rank + 8)
 		return 0;

@@ -3,10 +3,10 @@
 #define BPFPROF_CUDA_COMM_LAYOUT_H
 
 /*
- * The offset of the rank in NCCL's communicators, from the code of ncclCommUserRank, ncclCommCount and
- * ncclCommCuDevice. Each of them loads one field of struct ncclComm and stores it at the address in its
- * second argument. rank, nRanks and cudaDev lie one behind the other, after the commHash (NCCL
- * src/include/comm.h, 2.21 to 2.32), so the three offsets must agree.
+ * The offset of the rank in NCCL's communicators, from the code of ncclCommUserRank, ncclCommCount
+ * and ncclCommCuDevice. Each of them loads one field of struct ncclComm and stores it at the
+ * address in its second argument. rank, nRanks and cudaDev lie one behind the other, after the
+ * commHash (NCCL src/include/comm.h, 2.21 to 2.32), so the three offsets must agree.
  */
 
 #include <stddef.h>

@@ -5,12 +5,11 @@
 #include <string.h>
 
 /*
- * Numbers are positions in the prototypes. Where an argument is a structure passed by value, which
- * lies on the stack and takes no register (ncclUniqueId), those after it are one less.
- *
- * What is asynchronous is hooked where it begins only: a launch must stay cheap, and
- * a free must be seen before the same address can be handed out again. The host's time in all of NCCL's
- * calls counts as blocked: most take microseconds, but where ranks gather one waits for all others.
+ * Numbers are positions in the prototypes. A structure that is passed by value (ncclUniqueId)
+ * lies on the stack and takes no register, so the numbers after it are one less. Asynchronous
+ * calls are hooked only at their begin: a launch must stay cheap, and a free must be seen before
+ * the same address is handed out again. The host's time in all calls of NCCL counts as blocked:
+ * most take microseconds, but where ranks gather, one waits for all others.
  */
 
 #define EXPORT_IN(space_, layer_, exported, shown_, copy_, kind_, ...)                             \
@@ -25,7 +24,7 @@
 	}
 #define EXPORT(...) EXPORT_IN(DEVICE, __VA_ARGS__)
 
-/* One export, and its twin whose default stream is the thread's own. */
+/* An export, and its twin whose default stream is the thread's own. */
 #define CU(base, version, kind_, ...) EXPORT(DRIVER, #base version, #base, NONE, kind_, __VA_ARGS__)
 #define CU_PTSZ(base, kind_, ...)                                                                  \
 	CU(base, "", kind_, __VA_ARGS__), CU(base, "_ptsz", kind_, .per_thread = 1, __VA_ARGS__)
@@ -66,7 +65,7 @@ static const struct gpu_function functions[] = {
 	CU_PTSZ(cuLaunchKernel, LAUNCH, .handle = 1, .stream = 9),
 	CU_PTSZ(cuLaunchCooperativeKernel, LAUNCH, .handle = 1, .stream = 9),
 	CU_PTSZ(cuLaunchKernelEx, LAUNCH_CONFIG, .handle = 2),
-	/* On several devices: what is seen is the first. */
+	/* On several devices: the hook reads the first. */
 	CU(cuLaunchCooperativeKernelMultiDevice, "", LAUNCH_CONFIG),
 	CU_PTSZ(cuGraphLaunch, GRAPH, .handle = 1, .stream = 2),
 
@@ -96,7 +95,10 @@ static const struct gpu_function functions[] = {
 	COPY(cuMemcpy2DAsync, "_v2", "_ptsz", ANY, .stream = 2, SHAPE(2D)),
 	COPY(cuMemcpy3DAsync, "_v2", "_ptsz", ANY, .stream = 2, SHAPE(3D)),
 	COPY(cuMemcpy3DPeerAsync, "", "_ptsz", ANY, .stream = 2, SHAPE(3D)),
-	/* The first versions have one argument more, before the stream: where what failed is written. */
+	/*
+	 * The first versions have one argument more, before the stream: the place for the failed
+	 * node.
+	 */
 	COPY(cuMemcpyBatchAsync, "", "_ptsz", ANY, .stream = 9, BATCH(3, 4)),
 	COPY(cuMemcpyBatchAsync, "_v2", "_ptsz", ANY, .stream = 8, BATCH(3, 4)),
 	COPY(cuMemcpy3DBatchAsync, "", "_ptsz", ANY, .stream = 5, BATCH_3D(2, 1)),
@@ -167,7 +169,7 @@ static const struct gpu_function functions[] = {
 	CU(cuGraphExecUpdate, "_v2", GRAPH_COPY, .flags = RETURNS, .extra = 1, .handle = 2),
 	CU(cuGraphExecDestroy, "", GRAPH_END, .handle = 1),
 	CU(cuGraphDestroy, "", GRAPH_END, .handle = 1),
-	/* Something else is in it now. */
+	/* The graph now has other content. */
 	CU(cuGraphNodeSetEnabled, "", GRAPH_END, .handle = 1),
 	CU(cuGraphExecKernelNodeSetParams, "", GRAPH_END, .handle = 1),
 	CU(cuGraphExecKernelNodeSetParams, "_v2", GRAPH_END, .handle = 1),
@@ -185,7 +187,7 @@ static const struct gpu_function functions[] = {
 	/* The free bytes are at the first pointer, the total at the second. */
 	CU(cuMemGetInfo, "_v2", MEMORY_INFO, .flags = RETURNS, .out = 1, .size = { 2 }),
 
-	/* What cudaProfilerStart and cudaProfilerStop call. */
+	/* The functions that cudaProfilerStart and cudaProfilerStop call. */
 	CU(cuProfilerStart, "", WINDOW_BEGIN),
 	CU(cuProfilerStop, "", WINDOW_END),
 
@@ -193,7 +195,7 @@ static const struct gpu_function functions[] = {
 	COLLECTIVES(ncclReduceScatter, 3, 4, 5, 6, 7),
 	COLLECTIVES(ncclAllGather, 3, 4, 0, 5, 6),
 	COLLECTIVES(ncclAlltoAll, 3, 4, 0, 5, 6),
-	COLLECTIVE(ncclAllToAll, 3, 4, 0, 5, 6), /* RCCL's name of it */
+	COLLECTIVE(ncclAllToAll, 3, 4, 0, 5, 6), /* the name in RCCL */
 	COLLECTIVES(ncclBroadcast, 3, 4, 5, 6, 7),
 	COLLECTIVE(ncclBcast, 2, 3, 4, 5, 6),
 	COLLECTIVES(ncclReduce, 3, 4, 6, 7, 8), /* its root; 5 would be the reduction */
@@ -206,11 +208,11 @@ static const struct gpu_function functions[] = {
 	NCCL(ncclCommInitRank, COMM_INIT, .flags = WAITS, .out = 1, .count = 2, .extra = 3),
 	NCCL(ncclCommInitRankConfig, COMM_INIT, .flags = WAITS, .out = 1, .count = 2, .extra = 3),
 	NCCL(ncclCommInitRankScalable, COMM_INIT, .flags = WAITS, .out = 1, .count = 2, .extra = 3),
-	/* Makes several: what is seen is the first. */
+	/* Makes several communicators: the hook reads the first. */
 	NCCL(ncclCommInitAll, COMM_INIT, .flags = WAITS, .out = 1, .count = 2),
 	NCCL(ncclCommSplit, COMM_INIT, .flags = WAITS, .out = 4),
 	NCCL(ncclCommShrink, COMM_INIT, .flags = WAITS, .out = 4),
-	/* Those who were in it before give -1 as their rank. */
+	/* Ranks that were in the communicator before pass -1. */
 	NCCL(ncclCommGrow, COMM_INIT, .flags = WAITS, .out = 5, .count = 2, .extra = 4),
 	NCCL(ncclCommFinalize, COMM_END, .flags = WAITS, .handle = 1),
 	NCCL(ncclCommDestroy, COMM_END, .flags = WAITS, .handle = 1),
@@ -218,10 +220,10 @@ static const struct gpu_function functions[] = {
 	NCCL(ncclCommRevoke, COMM_END, .flags = WAITS, .handle = 1),
 	NCCL(ncclCommSuspend, COMM_END, .flags = WAITS, .handle = 1),
 	NCCL(ncclCommResume, COMM_END, .flags = WAITS, .handle = 1),
-	/* All ranks make them, and wait for each other. */
+	/* All ranks make these calls, and wait for each other. */
 	NCCL(ncclCommWindowRegister, COMM_END, .flags = WAITS, .handle = 1),
 	NCCL(ncclCommWindowDeregister, COMM_END, .flags = WAITS, .handle = 1),
-	/* One rank alone makes them: nobody is behind who does not. */
+	/* One rank alone makes these calls, so that no other rank is behind. */
 	NCCL(ncclPutSignal, COMM_END, .flags = WAITS, .handle = 10, .stream = 11,
 	     .size_rule = GPU_SIZE_ELEMENTS, .size = { 2, 3 }),
 	NCCL(ncclSignal, COMM_END, .flags = WAITS, .handle = 5, .stream = 6),

@@ -4,10 +4,10 @@
 
 /*
  * The functions of libcuda and libnccl that are hooked, and where their arguments are: CUDA driver
- * API 13.0 (cuda.h), NCCL 2.32 (nccl.h), RCCL 2.13 (rccl.h). Each exported name is a function of its own,
- * since a library exports several versions of one (cuMemAlloc_v2) and twins for another default stream
- * (_ptsz, _ptds). Probes of PyTorch and Python (cuda/sites.h), which are no exports, are functions, too.
- * Constant data; the number of a function is its index, and 0 is none.
+ * API 13.0 (cuda.h), NCCL 2.32 (nccl.h), RCCL 2.13 (rccl.h). Each exported name is a function of
+ * its own, since a library exports several versions of one (cuMemAlloc_v2) and twins for another
+ * default stream (_ptsz, _ptds). Probes of PyTorch and Python (cuda/sites.h), which are no exports,
+ * are functions, too. Constant data; the number of a function is its index, and 0 is none.
  */
 
 #include <stdbool.h>
@@ -57,8 +57,8 @@ uint32_t gpu_nccl_type_bytes(uint32_t type);
 /* "sum", "prod", "max", "min" or "avg"; "user" for others. */
 const char *gpu_nccl_operation(uint32_t operation);
 /*
- * The meaning of a collective's argument `extra`: "op", "root" (also for ncclReduce, which has both) or
- * "peer"; "" if there is none.
+ * The meaning of a collective's argument `extra`: "op", "root" (also for ncclReduce, which has
+ * both) or "peer"; "" if there is none.
  */
 const char *gpu_nccl_extra(const struct gpu_function *function);
 

@@ -11,7 +11,7 @@
 #define MAX_ARGUMENT_BYTES 256 /* on the stack */
 #define UNKNOWN_DEPTH INT64_MAX
 
-/* Where a branch leads, and what rsp is there: less by so much than at the begin. */
+/* The target of a branch, and how much less rsp is there than at the begin. */
 struct branch {
 	uint64_t rva;
 	int64_t depth;
@@ -44,7 +44,10 @@ static bool is_emulated(const ZydisDecodedInstruction *insn)
 	       (op == 0x90 || op == 0xe8 || op == 0xe9 || op == 0xeb || (op >= 0x70 && op <= 0x7f));
 }
 
-/* Static data, thread-local data at a fixed place, arguments: they are there. */
+/*
+ * Is the memory static data, thread-local data at a fixed place, or an argument? All of it is
+ * mapped.
+ */
 static bool is_readable(const ZydisDecodedOperand *op)
 {
 	if (op->mem.type == ZYDIS_MEMOP_TYPE_AGEN)
@@ -58,7 +61,7 @@ static bool is_readable(const ZydisDecodedOperand *op)
 	return op->mem.base == ZYDIS_REGISTER_RIP;
 }
 
-/* Nobody's at the begin of a function. */
+/* Registers whose value does not matter at the begin of a function. */
 static bool is_scratch(ZydisRegister reg)
 {
 	switch (ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, reg)) {
@@ -71,7 +74,7 @@ static bool is_scratch(ZydisRegister reg)
 	}
 }
 
-/* What compilers move before the first push or branch. */
+/* An instruction that compilers move before the first push or branch. */
 static bool is_simple(ZydisMnemonic mnemonic)
 {
 	static const ZydisMnemonic simple[] = {
@@ -89,7 +92,7 @@ static bool is_simple(ZydisMnemonic mnemonic)
 	return false;
 }
 
-/* After it all is as the caller left it. */
+/* Does the instruction leave no trace for the caller and for the rest of the function? */
 static bool is_harmless(const struct code_instruction *in)
 {
 	const ZydisDecodedOperand *op;
@@ -111,7 +114,7 @@ static bool is_harmless(const struct code_instruction *in)
 	return true;
 }
 
-/* The first that is emulated; the begin if there is none before something that matters. */
+/* The first instruction that is emulated; or the begin, if one that matters comes before it. */
 static uint64_t first_emulated(struct walk *w)
 {
 	uint64_t rva = w->start;
@@ -157,9 +160,9 @@ static int64_t depth_of(const struct code_state *state)
 }
 
 /*
- * False if the jump or call may lead to the place. At each place of a function the stack is always
- * equally deep, so that a switch within a frame does not lead to before the frame. A jump out
- * of the function leaves it; a condition may lead to a part of it that was split off, too.
+ * False: the jump or call may lead to the place. At each place of a function the stack is
+ * equally deep, so a switch within a frame does not lead to before the frame. A jump out of the
+ * function leaves it; a conditional one may also lead to a part of it that was split off.
  */
 static bool branch_follow(struct walk *w, const struct code_state *state)
 {
@@ -203,7 +206,7 @@ static bool ends_way(const ZydisDecodedInstruction *insn)
 	       insn->mnemonic == ZYDIS_MNEMONIC_HLT || insn->mnemonic == ZYDIS_MNEMONIC_INT3;
 }
 
-/* False if it leads to the place, or if that is not certain. */
+/* False: it leads to the place, or that is not certain. */
 static bool way_follow(struct walk *w, struct branch from)
 {
 	struct code_state state;
@@ -237,7 +240,7 @@ static bool way_follow(struct walk *w, struct branch from)
 	}
 }
 
-/* Is each call there once? */
+/* Does each call pass the place once? */
 static bool is_passed_once(struct walk *w)
 {
 	size_t i;

@@ -18,12 +18,12 @@
 
 enum stage {
 	STAGE_REGISTRATIONS,
-	STAGE_FRAMES, /* where functions begin and end */
+	STAGE_FRAMES, /* the bounds of functions */
 	STAGE_RUNTIME, /* a linked-in runtime's functions */
 	STAGE_DONE,
 };
 
-/* A call that was looked at, or the error of doing so. */
+/* A call that was read, or the error of reading it. */
 struct site {
 	int error;
 	struct launch_site site;
@@ -33,7 +33,7 @@ struct file {
 	uint32_t image_id;
 	enum stage stage;
 	int error; /* that stays */
-	uint64_t used; /* when it was last asked about */
+	uint64_t used; /* the last use */
 	uint64_t bytes;
 	struct registrations_reader *reader; /* until they are read */
 	struct registrations regs;
@@ -120,7 +120,7 @@ static void evict(struct kernel_names *names, const struct file *in_use)
 	names->files[oldest] = names->files[--names->nr];
 }
 
-/* The file in use has another size than it had. */
+/* The memory of the file in use has changed. */
 static void account(struct kernel_names *names, struct file *file)
 {
 	names->bytes -= file->bytes;
@@ -160,7 +160,7 @@ static int file_get(struct kernel_names *names, uint32_t image_id, struct file *
 	return 0;
 }
 
-/* What is needed of a file for the time of one call. */
+/* The parts of a file that one call needs. */
 struct session {
 	struct code_reader reader;
 	struct code_bounds bounds;
@@ -205,7 +205,7 @@ static int runtime_read(struct kernel_names *names, struct file *file, struct el
 	return err;
 }
 
-/* Goes on with reading the file. */
+/* Continues to read the file. */
 static int file_read(struct kernel_names *names, struct file *file, struct elf_image *img,
 		     uint64_t deadline_ns)
 {
@@ -244,7 +244,7 @@ static int file_prepare(struct kernel_names *names, struct file *file, struct el
 	if (file->stage == STAGE_DONE)
 		return 0;
 	err = file_read(names, file, img, deadline_ns);
-	/* What ends here for want of memory is tried again. */
+	/* A read that ends without memory is tried again. */
 	if (err && err != -ETIME && err != -ENOMEM) {
 		file->error = err == -ENOENT ? -EBADMSG : err;
 		registrations_reader_free(file->reader);
@@ -284,7 +284,7 @@ static int site_find(struct kernel_names *names, struct file *file, struct elf_i
 		err = launch_site_find(&session.launch, rva, &site.site);
 	if (err == -ENOMEM)
 		return err;
-	/* Code that cannot be told apart may launch anything. */
+	/* Code with unclear bounds may launch anything. */
 	site.error = err ? -ENOTUNIQ : 0;
 	place = site_add(file, rva);
 	if (!place)
@@ -295,7 +295,7 @@ static int site_find(struct kernel_names *names, struct file *file, struct elf_i
 	return 0;
 }
 
-/* The string at rva of the file: of printable characters, as mangled names are. */
+/* The string at rva of the file, of printable characters, as mangled names are. */
 static int name_read(struct kernel_names *names, struct elf_image *img, uint64_t rva)
 {
 	uint64_t off;
@@ -311,7 +311,7 @@ static int name_read(struct kernel_names *names, struct elf_image *img, uint64_t
 				return -ENOMEM;
 			names->name_cap = len + NAME_CHUNK;
 		}
-		/* By the byte, since the file may end with the name; the image has a cache. */
+		/* Read by the byte, since the file may end with the name; the image has a cache. */
 		for (i = len; i < names->name_cap; i++) {
 			if (elf_image_read(img, off + i, &names->name[i], 1))
 				return -EBADMSG;
@@ -324,7 +324,7 @@ static int name_read(struct kernel_names *names, struct elf_image *img, uint64_t
 	}
 }
 
-/* The kernel of a call, or of the argument that a function further in was given. */
+/* The kernel of a call, or of the argument that an inner function got. */
 static int walk_step(const struct site *site, uint32_t image_id, struct kernel_walk *walk,
 		     uint32_t *ret_kernel)
 {

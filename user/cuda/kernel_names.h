@@ -3,14 +3,14 @@
 #define BPFPROF_CUDA_KERNEL_NAMES_H
 
 /*
- * Names of CUDA kernels by the place of their launch, for handles that were made before the hooks were
- * attached: the code of the launching function has the host function (cuda/launch_sites.h), and the file's
- * constructors have the name of that (cuda/registrations.h). A name that is not certain is not given.
- * x86-64 only.
+ * Names of CUDA kernels by the place of their launch, for handles that were made before the hooks
+ * were attached: the code of the launching function has the host function (cuda/launch_sites.h),
+ * and the file's constructors have the name of that (cuda/registrations.h). A name that is not
+ * certain is not given. x86-64 only.
  *
- * Each file and each call is read once, in slices; failures are kept, too. There are at most
- * KERNEL_NAMES_MAX_FILES files and, without the file in use, KERNEL_NAMES_MAX_BYTES; the least recently used
- * file is evicted. Names are read from the file each time. Not thread-safe.
+ * * Each file and each call is read once, in slices; failures are kept, too. There are at most
+ * KERNEL_NAMES_MAX_FILES files and, without the file in use, KERNEL_NAMES_MAX_BYTES; the least
+ * recently used file is evicted. Names are read from the file each time. Not thread-safe.
  */
 
 #include <stdint.h>
@@ -23,8 +23,8 @@ struct elf_image;
 struct kernel_names;
 
 /*
- * A walk over one stack, from its innermost native frame outward; all zero at first. It passes through
- * functions that only forward their kernel.
+ * A walk over one stack, from its innermost native frame outward; all zero at first. It passes
+ * through functions that only forward their kernel.
  */
 struct kernel_walk {
 	uint32_t image_id;

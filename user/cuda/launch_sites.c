@@ -7,7 +7,7 @@
 
 #include "cuda/code_function.h"
 
-#define MAX_STEPS 32 /* host functions that are looked at */
+#define MAX_STEPS 32 /* host functions that are read */
 #define MAX_CALLEES 8
 #define MAX_FORWARDERS 3
 
@@ -21,7 +21,7 @@ static bool is_among(const uint64_t *functions, uint32_t nr, uint64_t rva)
 	return false;
 }
 
-/* Which function of the runtime is called; *ret_target: of one in this file, else 0. */
+/* The function of the runtime that is called; *ret_target: its address in this file, or 0. */
 static enum registered_function callee_of(const struct launch_file *file,
 					  const struct code_target *target, uint64_t *ret_target)
 {
@@ -53,7 +53,7 @@ static size_t kernel_of(const struct launch_file *file, const struct code_value 
 	return SIZE_MAX;
 }
 
-/* Is value what lies where pointer points to? */
+/* Is value the word that pointer points to? */
 static bool is_behind(const struct code_value *value, const struct code_value *pointer)
 {
 	return value->n == pointer->n &&
@@ -61,7 +61,7 @@ static bool is_behind(const struct code_value *value, const struct code_value *p
 		(value->kind == CODE_LOADED_TWICE && pointer->kind == CODE_LOADED));
 }
 
-/* The kernel whose handle the function has put where value comes from. */
+/* The kernel whose handle the function has stored at the place that value comes from. */
 static size_t kernel_of_handle(const struct launch_file *file, const struct code_value *value)
 {
 	const struct code_function *function = file->function;
@@ -103,7 +103,7 @@ static bool is_runtime(const struct launch_file *file, uint64_t rva)
 	       code_function_first_call(file->reader, rva) == file->runtime->inner;
 }
 
-/* A function of a linked-in runtime launches, its first or its second argument. */
+/* A function of a linked-in runtime launches its first or its second argument. */
 static struct launch_argument either(const struct launch_site *site)
 {
 	const struct launch_argument *a = &site->arguments[0], *b = &site->arguments[1];
@@ -215,10 +215,7 @@ static void launch_add(const struct launch_file *file, uint64_t rva)
 	function_add(runtime->launch, &runtime->nr_launch, rva);
 }
 
-/*
- * What in this function, which belongs to the host function of kernel, says that it launches that
- * kernel: returns the function of the runtime that does so, 0 if nothing says it.
- */
+/* The function of the runtime that launches kernel, in this host function of it; 0: not clear. */
 static uint64_t learn_from(const struct launch_file *file, size_t kernel)
 {
 	const struct code_function *function = file->function;

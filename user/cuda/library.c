@@ -16,7 +16,10 @@
 #include "elf/symbol_find.h"
 
 #define MAX_HIDDEN 1024 /* symbols of the names asked for */
-/* Symbols and strings that are searched for them: libtorch_cuda 2.15 has 76 MiB, libtorch_cpu 87. */
+/*
+ * Limit of symbols and strings that are searched: libtorch_cuda 2.15 has 76 MiB, libtorch_cpu
+ * 87.
+ */
 #define MAX_HIDDEN_BYTES (256U << 20)
 
 enum { COMM_RANK, COMM_COUNT, COMM_DEVICE, NR_COMM };
@@ -27,7 +30,7 @@ static void nothing_found(struct symbol_found *found, size_t nr)
 		found[nr].pattern = UINT32_MAX;
 }
 
-/* What is executable from a symbol on, at most so much as the symbol says that it has. */
+/* The executable bytes from a symbol on, at most the size of the symbol. */
 struct code {
 	uint64_t off;
 	uint64_t bytes;
@@ -76,7 +79,7 @@ static void hook_add(struct gpu_library *lib, struct code_reader *reader, uint32
 	lib->layers |= 1U << gpu_function(function)->wire.layer;
 }
 
-/* What was compiled for a GPU, as NCCL's kernels are, is in the file that they were linked into. */
+/* Code for a GPU, such as NCCL's kernels, is in the file that it was linked into. */
 static bool has_device_code(struct elf_image *img)
 {
 	return elf_image_section(img, ".nv_fatbin") || elf_image_section(img, ".hip_fatbin");
@@ -86,7 +89,7 @@ static const char *const comm_names[NR_COMM] = { [COMM_RANK] = "ncclCommUserRank
 						 [COMM_COUNT] = "ncclCommCount",
 						 [COMM_DEVICE] = "ncclCommCuDevice" };
 
-/* What a library is asked for. Each is as symbol_find_dynamic() gives it. */
+/* The symbols that are searched in a library, as symbol_find_dynamic() finds them. */
 struct names_found {
 	struct symbol_found
 		functions[BPFPROF_GPU_MAX_FUNCTIONS]; /* as gpu_functions(), from 1 on */
@@ -127,7 +130,7 @@ static const char *const names_of_interest[] = { "cuLaunchKernel", "cuMemAlloc_v
 
 #define NR_OF_INTEREST (sizeof(names_of_interest) / sizeof(names_of_interest[0]))
 
-/* Almost every file that is mapped has none of these. */
+/* Almost all mapped files have none of these. */
 static int is_of_interest(struct elf_image *img)
 {
 	struct symbol_found found[NR_OF_INTEREST];
@@ -206,7 +209,7 @@ static void name_ask(struct gpu_hidden *hidden, const char *name, struct symbol_
 	hidden->patterns[hidden->nr_patterns++] = (struct symbol_pattern){ name, SYMBOL_EXACT };
 }
 
-/* Nobody links the driver into something else. */
+/* The driver is never linked into another file. */
 int gpu_hidden_new(struct gpu_hidden **ret, struct elf_image *img)
 {
 	struct gpu_hidden *hidden = calloc(1, sizeof(*hidden));
@@ -233,7 +236,7 @@ int gpu_hidden_new(struct gpu_hidden **ret, struct elf_image *img)
 	return err;
 }
 
-/* As is_of_interest(), by what was found. */
+/* As is_of_interest(), by the found symbols. */
 static bool is_nccl(const struct gpu_hidden *hidden)
 {
 	size_t i, k;
@@ -254,7 +257,7 @@ int gpu_hidden_step(struct gpu_hidden *hidden, struct gpu_library *ret, struct e
 	err = symbol_search_step(hidden->search, img, &nr);
 	if (err)
 		return err;
-	while (nr-- > 0) /* of a name the first one counts */
+	while (nr-- > 0) /* the first symbol of a name counts */
 		*hidden->places[hidden->found[nr].pattern] = hidden->found[nr];
 	return is_nccl(hidden) ? functions_hook(ret, img, &hidden->names) : -ENODATA;
 }

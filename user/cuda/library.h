@@ -5,14 +5,15 @@
 /*
  * Room cuda: finds in files of CUDA and NCCL the functions to hook, kernel names and layouts.
  *
- * The places to hook in a library: the functions of cuda/functions.h that it exports, and the file offsets
- * of the instructions that get probes. Any mapped file may be read, also a hostile one: reads are bounded,
- * and a file without these exports costs a few reads. A file with code for a GPU may contain NCCL without
- * exporting it; its whole .symtab is searched then, in steps, which takes a while.
+ * * The places to hook in a library: the functions of cuda/functions.h that it exports, and the
+ * file offsets of the instructions that get probes. Any mapped file may be read, also a hostile
+ * one: reads are bounded, and a file without these exports costs a few reads. A file with code for
+ * a GPU may contain NCCL without exporting it; its whole .symtab is searched then, in steps, which
+ * takes a while.
  *
- * At the instruction nothing has been pushed yet, all arguments are in place and the return address is at
- * the top of the stack. cuda/hook_place.h chooses it; in libcuda's trampolines (`cmpl $x, y(%rip)`; `je`;
- * `jmp *z(%rip)`) it is the je.
+ * * At the instruction nothing has been pushed yet, all arguments are in place and the return
+ * address is at the top of the stack. cuda/hook_place.h chooses it; in libcuda's trampolines (`cmpl
+ * $x, y(%rip)`; `je`; `jmp *z(%rip)`) it is the je.
  */
 
 #include <stddef.h>
@@ -39,10 +40,10 @@ struct gpu_library {
 };
 
 /*
- * 0; -ENODATA: not for x86-64, or none of cuLaunchKernel, cuMemAlloc_v2, ncclAllReduce and ncclSend is
- * exported, without which nothing else is searched; -EAGAIN: the same, but the file may contain a hidden
- * NCCL; -EBADMSG: none of them is code, or the file is broken; -E2BIG, -EIO and so on. ret is untouched on
- * failure.
+ * 0; -ENODATA: not for x86-64, or none of cuLaunchKernel, cuMemAlloc_v2, ncclAllReduce and ncclSend
+ * is exported, without which nothing else is searched; -EAGAIN: the same, but the file may contain
+ * a hidden NCCL; -EBADMSG: none of them is code, or the file is broken; -E2BIG, -EIO and so on. ret
+ * is untouched on failure.
  */
 int gpu_library_read(struct gpu_library *ret, struct elf_image *img);
 
@@ -53,8 +54,9 @@ int gpu_library_read(struct gpu_library *ret, struct elf_image *img);
 struct gpu_hidden;
 int gpu_hidden_new(struct gpu_hidden **ret, struct elf_image *img);
 /*
- * Searches some 64 KiB of the file. -EAGAIN: there is more to search; else the search is over, with the
- * results of gpu_library_read(). img is the same file, but may have been changed or opened again.
+ * Searches some 64 KiB of the file. -EAGAIN: there is more to search; else the search is over, with
+ * the results of gpu_library_read(). img is the same file, but may have been changed or opened
+ * again.
  */
 int gpu_hidden_step(struct gpu_hidden *hidden, struct gpu_library *ret, struct elf_image *img);
 void gpu_hidden_free(struct gpu_hidden *hidden);

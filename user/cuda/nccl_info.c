@@ -9,7 +9,7 @@
 #define MAX_STEPS 64 /* a chunk has at most NCCL_STEPS, 8 */
 #define MAX_RANKS 65536
 #define MAX_BYTES (1ULL << 50)
-#define MAX_NAMES 128 /* looked for in a frame, each wherever the process has the library */
+#define MAX_NAMES 128 /* names that are read for a frame, at each mapping of the library */
 
 enum {
 	COLL = 0,
@@ -36,8 +36,8 @@ static bool is_possible(const uint8_t *at)
 }
 
 /*
- * Up to 2.21 NCCL makes bytes of what it only copies, in its struct: of those the type and the count
- * that were given are known no more.
+ * Up to 2.21, NCCL turns elements that it only copies into bytes in its struct, so their type
+ * and count are not known.
  */
 static bool may_be_changed(const struct nccl_info *info)
 {

@@ -3,11 +3,11 @@
 #define BPFPROF_CUDA_NCCL_INFO_H
 
 /*
- * The arguments of a collective that has not returned, from the stack frame of the exported function: it
- * copies all its arguments into a struct ncclInfo there and passes its address on (NCCL
- * src/include/info.h; the members up to sliceSteps are the same from 2.8 to 2.32). Frames belong to the
- * target, so the reader accepts a struct only if it has a pointer to its function's name ("AllReduce") in
- * the library, and all its members are possible.
+ * The arguments of a collective that has not returned, from the stack frame of the exported
+ * function: it copies all its arguments into a struct ncclInfo there and passes its address on
+ * (NCCL src/include/info.h; the members up to sliceSteps are the same from 2.8 to 2.32). Frames
+ * belong to the target, so the reader accepts a struct only if it has a pointer to its function's
+ * name ("AllReduce") in the library, and all its members are possible.
  */
 
 #include <stdbool.h>
@@ -28,14 +28,15 @@ struct nccl_info {
 };
 
 /*
- * Copies the string at va, an address of the process in a read-only part of the library's file, to name,
- * which is all zeros. False: it is elsewhere, or longer.
+ * Copies the string at va, an address of the process in a read-only part of the library's file, to
+ * name, which is all zeros. False: it is elsewhere, or longer.
  */
 typedef bool (*nccl_info_read_name)(void *arg, uint64_t va, char name[NCCL_INFO_NAME_BYTES]);
 
 /*
- * Finds all different structs in a frame whose lowest address is a multiple of 8. Returns their number;
- * NCCL_INFO_MAX + 1 if there are more, or more candidates than the limit of names that are read.
+ * Finds all different structs in a frame whose lowest address is a multiple of 8. Returns their
+ * number; NCCL_INFO_MAX + 1 if there are more, or more candidates than the limit of names that are
+ * read.
  */
 size_t nccl_info_find(const uint8_t *frame, size_t len, nccl_info_read_name read_name, void *arg,
 		      struct nccl_info ret[NCCL_INFO_MAX]);

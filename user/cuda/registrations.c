@@ -18,11 +18,11 @@
 #define MAX_INITS 65536
 #define MAX_PROBED 48 /* instructions of a constructor until the wrapper is met */
 #define MAX_INSTRUCTIONS (4U << 20)
-#define MAX_CALLEES 32 /* of a constructor that registers nothing itself */
+#define MAX_CALLEES 32 /* functions called by a constructor that registers nothing itself */
 #define MAX_SEEN 65536
 #define MAX_WRAPPER_WORDS 65536
-#define MAX_TARGETS 16 /* of branches in one function that are told apart */
-#define INSTRUCTIONS_PER_LOOK 256 /* at the clock */
+#define MAX_TARGETS 16 /* targets of branches in one function that are distinguished */
+#define INSTRUCTIONS_PER_LOOK 256 /* instructions between two reads of the clock */
 #define RELOCATIONS_PER_LOOK 64
 
 enum stage {
@@ -34,22 +34,22 @@ enum stage {
 	STAGE_END,
 };
 
-/* A registration as the code has it. */
+/* A registration in the code. */
 struct found {
 	uint64_t host, name;
-	bool is_word; /* host is where it is loaded from */
+	bool is_word; /* host is the address of the word that it is loaded from */
 };
 
 struct word {
 	uint64_t rva, value;
-	bool is_filled, is_lost; /* by a relocation; elsewhere */
+	bool is_filled, is_lost; /* filled by a relocation; with an address that is not known */
 };
 
-/* One function, from its begin to its end, along the instructions as they lie. */
+/* The scan of one function, from its begin to its end, in the order of addresses. */
 struct scan {
 	bool is_active, has_wrapper, is_callee;
 	uint64_t rva;
-	uint64_t last_target; /* of the branches: the function goes on until there at least */
+	uint64_t last_target; /* the largest target of a branch; the function reaches it at least */
 	uint64_t targets[MAX_TARGETS];
 	uint32_t nr_targets;
 	uint32_t nr_instructions, nr_found, nr_callees;
@@ -123,7 +123,7 @@ static bool is_late(uint64_t deadline_ns)
 	return time_monotonic_ns() >= deadline_ns;
 }
 
-/* Where there are section headers one of them tells whether there is anything to register. */
+/* If there are section headers, one of them says whether the file registers anything. */
 static bool may_register(struct registrations_reader *r, struct elf_image *img)
 {
 	const struct elf_section *section;
@@ -279,7 +279,7 @@ static int note_word(struct registrations_reader *r, struct elf_image *img,
 	return 0;
 }
 
-/* All relocations, one after the other. 0 when done. */
+/* Passes all relocations to note(). 0 when done. */
 static int pass_relocations(struct registrations_reader *r, struct elf_image *img,
 			    uint64_t deadline_ns,
 			    int (*note)(struct registrations_reader *r, struct elf_image *img,
@@ -327,8 +327,8 @@ static void callee_add(struct scan *scan, uint64_t rva)
 }
 
 /*
- * What is called, and what is handed on to be called: with -rdc=true the function that registers
- * is given to one that calls it when all the files of a program have come by.
+ * Adds the functions that are called, and those that are passed to be called: with -rdc=true the
+ * function that registers is passed to one that calls it after all files of a program have come.
  */
 static void callees_add(struct registrations_reader *r, const struct code_target *target)
 {
@@ -344,7 +344,7 @@ static void callees_add(struct registrations_reader *r, const struct code_target
 	}
 }
 
-/* Is the machine about to register a kernel? The call's other arguments are on the stack. */
+/* Does the call register a kernel? Its other arguments are on the stack. */
 static int scan_call(struct registrations_reader *r, struct elf_image *img,
 		     const struct code_target *target)
 {
@@ -397,7 +397,10 @@ static void scan_begin(struct scan *scan, uint64_t rva, bool is_callee)
 	code_state_begin(&scan->state);
 }
 
-/* What a constructor with a wrapper calls is looked at too, once, if there is nothing in itself. */
+/*
+ * The functions that a constructor with a wrapper calls are scanned once, if it registers
+ * nothing itself.
+ */
 static void scan_end(struct registrations_reader *r)
 {
 	uint32_t i, seen;
@@ -422,7 +425,7 @@ static void scan_branch(struct scan *scan, const struct code_target *target)
 	code_state_init(&scan->state);
 }
 
-/* May code from elsewhere come to where the scan is? */
+/* Does a branch lead to the present instruction? */
 static bool is_met(const struct scan *scan)
 {
 	uint32_t i;
@@ -433,7 +436,7 @@ static bool is_met(const struct scan *scan)
 	return scan->nr_targets == MAX_TARGETS && scan->rva <= scan->last_target;
 }
 
-/* One instruction of the function: 1 if it was the last one. */
+/* Scans one instruction. 1: it was the last one of the function. */
 static int scan_step(struct registrations_reader *r, struct elf_image *img)
 {
 	struct scan *scan = &r->scan;
@@ -474,7 +477,7 @@ static int scan_step(struct registrations_reader *r, struct elf_image *img)
 	return err;
 }
 
-/* The next function to look at; false: there is none. */
+/* Begins to scan the next function; false: there is none. */
 static bool scan_next(struct registrations_reader *r)
 {
 	if (r->nr_callees) {
@@ -523,7 +526,7 @@ static int words_collect(struct registrations_reader *r)
 	return 0;
 }
 
-/* Words without a relocation, in a program that is not moved, or that has packed ones. */
+/* Reads words without a relocation: the program is not moved, or has packed ones. */
 static void words_read(struct registrations_reader *r, struct elf_image *img)
 {
 	struct word *word;
@@ -534,7 +537,7 @@ static void words_read(struct registrations_reader *r, struct elf_image *img)
 			word->is_lost = true;
 }
 
-/* Puts the hosts' addresses in place of the words', and drops what has none. */
+/* Replaces the addresses of words by those of hosts, and drops registrations without one. */
 static void found_resolve(struct registrations_reader *r)
 {
 	const struct word *word;

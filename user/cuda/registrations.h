@@ -61,9 +61,9 @@ void registrations_reader_free(struct registrations_reader *reader);
 uint64_t registrations_reader_bytes(const struct registrations_reader *reader);
 
 /*
- * 0: *ret is filled in, and the caller calls registrations_fini(); -ETIME: the caller calls again with the
- * same file (each call makes progress); -E2BIG, -EBADMSG, -EOPNOTSUPP (another machine), -ENOMEM, errors
- * of reading.
+ * 0: *ret is filled in, and the caller calls registrations_fini(); -ETIME: the caller calls again
+ * with the same file (each call makes progress); -E2BIG, -EBADMSG, -EOPNOTSUPP (another machine),
+ * -ENOMEM, errors of reading.
  */
 int registrations_read(struct registrations_reader *reader, struct elf_image *img,
 		       uint64_t deadline_ns, struct registrations *ret);

@@ -3,9 +3,9 @@
 #define BPFPROF_CUDA_RELOCATIONS_H
 
 /*
- * The relocations of an image, one after the other, found by PT_DYNAMIC as the dynamic loader does it, so
- * that section headers are not needed. A word without a relocation has the content of the file. Reference:
- * System V gABI 5, x86-64 psABI 4.4.
+ * The relocations of an image, one after the other, found by PT_DYNAMIC as the dynamic loader does
+ * it, so that section headers are not needed. A word without a relocation has the content of the
+ * file. Reference: System V gABI 5, x86-64 psABI 4.4.
  */
 
 #include <elf.h>

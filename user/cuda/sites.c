@@ -11,14 +11,14 @@
 #include "elf/image.h"
 #include "elf/usdt.h"
 
-#define MAX_PROBES 64 /* of a provider, in one file; most of them are others */
+#define MAX_PROBES 64 /* probes of a provider in one file; most are not wanted */
 
-/* What the probes of a layer begin with. */
+/* The prefix of the probes of a layer. */
 static const char *const providers[GPU_NR_LAYERS] = {
 	[GPU_LAYER_TORCH] = "pytorch", [GPU_LAYER_PYTHON] = "python"
 };
 
-/* The function of that probe; 0: none. */
+/* The function of a probe; 0: none. */
 static uint32_t function_find(const struct usdt_probe *probe, enum bpfprof_gpu_layer layer)
 {
 	const struct gpu_function *functions;
@@ -48,7 +48,7 @@ static bool value_fill(const struct usdt_probe *probe, unsigned int nr,
 	/* Addresses and sizes are nothing smaller. */
 	if (usdt_argument(probe->arguments, nr, &argument) || argument.bytes < 4)
 		return false;
-	if (argument.bytes == 4) /* of which the low half is all that is taken */
+	if (argument.bytes == 4) /* only the low half is used */
 		argument.off = (int32_t)argument.off;
 	if (argument.off != (int32_t)argument.off)
 		return false;
@@ -59,7 +59,7 @@ static bool value_fill(const struct usdt_probe *probe, unsigned int nr,
 	return true;
 }
 
-/* A constant is no place in memory; but who frees nothing may say so. */
+/* A constant is no address, but a call that frees nothing may pass one. */
 static bool is_address(const struct bpfprof_gpu_value *value)
 {
 	return value->kind != GPU_VALUE_CONSTANT || !value->off;
@@ -85,7 +85,7 @@ static bool has_site(const struct gpu_site *sites, size_t nr, uint32_t function)
 	return false;
 }
 
-/* How many functions have none: what is allocated would not be told, or not what is freed. */
+/* The number of functions without a probe: allocations without frees, or the other way round. */
 static uint32_t missing(const struct gpu_site *sites, size_t nr, enum bpfprof_gpu_layer layer)
 {
 	const struct gpu_function *functions;

@@ -3,9 +3,9 @@
 #define BPFPROF_CUDA_SITES_H
 
 /*
- * Probes that a library has in its code: those of PyTorch in libc10_cuda, which allocates and frees the
- * memory of tensors, and those of Python's garbage collector, in builds that have them (--with-dtrace;
- * elf/usdt.h). Only probes of cuda/functions.h are read. Any file may be passed.
+ * Probes that a library has in its code: those of PyTorch in libc10_cuda, which allocates and frees
+ * the memory of tensors, and those of Python's garbage collector, in builds that have them
+ * (--with-dtrace; elf/usdt.h). Only probes of cuda/functions.h are read. Any file may be passed.
  */
 
 #include <stddef.h>
@@ -24,9 +24,9 @@ struct gpu_site {
 };
 
 /*
- * The probes of one layer whose arguments can be read. *ret_bad is the number of the others; without others
- * it is the number of functions without a probe. 0; -ENODATA: no probe, or not for x86-64; errors of
- * usdt_find(). Outputs are untouched on failure.
+ * The probes of one layer whose arguments can be read. *ret_bad is the number of the others;
+ * without others it is the number of functions without a probe. 0; -ENODATA: no probe, or not for
+ * x86-64; errors of usdt_find(). Outputs are untouched on failure.
  */
 int gpu_sites_read(struct gpu_site sites[GPU_SITES_MAX], size_t *ret_nr, uint32_t *ret_bad,
 		   struct elf_image *img, enum bpfprof_gpu_layer layer);

@@ -66,7 +66,7 @@ static void add_of_kind(struct buf *dst, const struct gpu_function *function,
 		json_key_three(dst, "block", event->dims + 3);
 		break;
 	case GPU_KIND_GRAPH:
-		/* As in JSON's graphs. */
+		/* As in the graphs of the JSON report. */
 		add_handle(dst, "content", event->handle);
 		break;
 	case GPU_KIND_ALLOC:

@@ -10,8 +10,8 @@ struct gpu_timeline_comm;
 struct gpu_trace_event;
 
 /*
- * Adds keys and values for chrome_event.args, without those that are 0 or not known. kernel: the name, for
- * a launch; comm: the communicator or NULL.
+ * Adds keys and values for chrome_event.args, without those that are 0 or not known. kernel: the
+ * name, for a launch; comm: the communicator or NULL.
  */
 void gpu_call_args(struct buf *dst, const struct gpu_function *function,
 		   const struct gpu_trace_event *event, const char *kernel,

@@ -32,7 +32,7 @@ void call_table_process_free(struct call_table *table, struct process_entry *pro
 	hash_table_remove(&table->by_process, process);
 }
 
-/* The newest word is the best one: more is known as time goes on. */
+/* The newest text is the best one, since more is known later. */
 static void text_set(char **dst, const char *text, size_t max)
 {
 	char *copy;
@@ -66,16 +66,13 @@ static void process_describe(struct call_table *table, struct process_entry *ent
 		text_set(&process->rank, input->ranks->rank, RANKS_TEXT_MAX);
 }
 
-/* The label of a function; "" is told as one that has no name. */
+/* The label of a function; "" for one without a name. */
 static uint64_t function_label(struct call_table *table, const struct gpu_function *function)
 {
 	return aggregate_label(table->aggregate, function->shown ? function->shown : "");
 }
 
-/*
- * Where calls with that key were made, seen once more; the same for the same. NULL if there is no
- * room, which is counted.
- */
+/* Counts a stack that was seen with calls of a key. NULL: there is no room, which is counted. */
 static struct stack_entry *stack_seen(struct call_table *table, struct process_entry *process,
 				      const struct bpfprof_gpu_key *key,
 				      const struct aggregate_call_at *at)
@@ -109,7 +106,7 @@ static struct stack_entry *stack_seen(struct call_table *table, struct process_e
 	return entry;
 }
 
-/* How long a call took, but for what was told of it while it had not returned. */
+/* The time of a call without the part that was reported while the call was open. */
 static uint64_t ns_unreported(const struct call_table *table, uint64_t begin_ns, uint64_t ns)
 {
 	uint64_t told = table->waited_ns > begin_ns ? table->waited_ns - begin_ns : 0;
@@ -136,7 +133,7 @@ static void gap_end(struct process_entry *process, const struct bpfprof_gpu_call
 	process->short_ns = capped_add(process->short_ns, left);
 }
 
-/* What a call that is told whole has done. stack: where it was made, or NULL. */
+/* Takes in a call that has returned. stack: its stack, or NULL. */
 static void call_done(struct call_table *table, struct process_entry *process,
 		      const struct bpfprof_gpu_call *call, struct stack_entry *stack)
 {
@@ -162,7 +159,7 @@ static struct open_call *open_find(const struct call_table *table, uint32_t tid,
 	return NULL;
 }
 
-/* Where a call of that process goes, in place of none or of the oldest. */
+/* The entry for a call of that process: an unused one, or the oldest. */
 static struct open_call *open_place(struct open_entry *open, const struct bpfprof_gpu_key *key)
 {
 	struct open_call *at = &open->calls[0], *call;
@@ -269,7 +266,7 @@ void call_table_call(struct call_table *table, const struct bpfprof_gpu_event *e
 		open->begin_ns = 0;
 	} else if (gpu_function(call->key.function)->wire.kind == GPU_KIND_ALLOC &&
 		   !call_table_no_stack(table, &call->key, &at)) {
-		/* All allocations are told, with a stack or without: these have `[no stack]`. */
+		/* Every allocation is reported; one without a stack gets `[no stack]`. */
 		stack = stack_seen(table, process, &call->key, &at);
 	}
 	call_done(table, process, call, stack);
@@ -291,7 +288,7 @@ bool call_table_graph_of(const struct call_table *table, const struct bpfprof_gp
 	if (!key->handle || key->handle == BPFPROF_GPU_OTHER ||
 	    !gpu_graphs_find(table->graphs, key->pid, key->start_ns, key->handle, ret))
 		return false;
-	for (i = 0; i < ret->nr; i++) /* of another graph in it only that is told */
+	for (i = 0; i < ret->nr; i++) /* the content of a graph inside this one is not known */
 		if (gpu_function(ret->nodes[i].function)->wire.kind == GPU_KIND_GRAPH)
 			ret->complete = false;
 	return true;
@@ -373,7 +370,7 @@ void call_table_device_idle_forget(struct call_table *table, uint32_t pid, uint6
 
 void call_table_complete(struct call_table *table, const struct bpfprof_gpu_key *key, uint64_t ns)
 {
-	/* As a rule a stack has come of it, and it is there. */
+	/* The key is known if a stack of it came, which is usual. */
 	struct key_entry *of = hash_table_find(&table->keys, key);
 
 	if (!of && table->keys.nr < table->stacks.max)
@@ -420,7 +417,6 @@ const struct call_table_process *call_table_processes(const struct call_table *t
 	return table->processes;
 }
 
-/* A place for what no stack came of, under a label. */
 int call_table_nowhere(struct call_table *table, const struct bpfprof_gpu_key *key,
 		       const char *label, struct aggregate_call_at *ret)
 {
@@ -440,7 +436,6 @@ int call_table_nowhere(struct call_table *table, const struct bpfprof_gpu_key *k
 	return aggregate_add_call(table->aggregate, &input, &leaf, 1, ret);
 }
 
-/* The same of calls. */
 int call_table_no_stack(struct call_table *table, const struct bpfprof_gpu_key *key,
 			struct aggregate_call_at *ret)
 {

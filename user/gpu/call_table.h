@@ -3,12 +3,12 @@
 #define BPFPROF_GPU_CALL_TABLE_H
 
 /*
- * Hooked calls by key: their stacks, the names of their kernels, and the memory that they allocated and
- * that is not freed yet. The kernel counts every call by its key and sends the stacks of some calls.
- * call_table_finish() shares the exact counts of a key out among its stacks, in proportion to how often
- * each stack was seen, so that the sums in a file are exact.
+ * Hooked calls by key: their stacks, the names of their kernels, and the memory that they allocated
+ * and that is not freed yet. The kernel counts every call by its key and sends the stacks of some
+ * calls. call_table_finish() shares the exact counts of a key out among its stacks, in proportion
+ * to how often each stack was seen, so that the sums in a file are exact.
  *
- * Names, allocations and stacks are bounded, for one process and in all; each that has no room is
+ * * Names, allocations and stacks are bounded, for one process and in all; each that has no room is
  * counted.
  */
 
@@ -91,15 +91,16 @@ void call_table_describe(struct call_table *table, const struct aggregate_input 
 void call_table_process(struct call_table *table, uint32_t pid, uint64_t start_ns);
 
 /*
- * Sets the whole time ns in which the device of a known process has been idle. The part of its growth
- * that no stack has is reported without a stack. idle_ns: the begin of the present gap, 0: there is none.
+ * Sets the whole time ns in which the device of a known process has been idle. The part of its
+ * growth that no stack has is reported without a stack. idle_ns: the begin of the present gap, 0:
+ * there is none.
  */
 void call_table_device_idle(struct call_table *table, uint32_t pid, uint64_t start_ns, uint64_t ns,
 			    uint64_t idle_ns);
 /*
- * A thread was seen while the device of its process was idle, since gap_ns of the sample, which stands for
- * ns. The time until the launch that ends the gap is shared out among such stacks (gaps.h). asleep: the
- * thread slept for ns, else it ran.
+ * A thread was seen while the device of its process was idle, since gap_ns of the sample, which
+ * stands for ns. The time until the launch that ends the gap is shared out among such stacks
+ * (gaps.h). asleep: the thread slept for ns, else it ran.
  */
 void call_table_gap(struct call_table *table, const struct aggregate_input *input, uint64_t ns,
 		    bool asleep);
@@ -108,9 +109,9 @@ void call_table_gap(struct call_table *table, const struct aggregate_input *inpu
 void call_table_complete(struct call_table *table, const struct bpfprof_gpu_key *key, uint64_t ns);
 
 /*
- * Before call_table_finish(), for each call that has not returned: adds to its stack the time that it has
- * waited until now_ns, without the time that was added before. now_ns is the same for all calls. The
- * counts that the caller passes to call_table_finish() must have this time, too.
+ * Before call_table_finish(), for each call that has not returned: adds to its stack the time that
+ * it has waited until now_ns, without the time that was added before. now_ns is the same for all
+ * calls. The counts that the caller passes to call_table_finish() must have this time, too.
  */
 void call_table_waits(struct call_table *table, const struct bpfprof_gpu_open *open, uint32_t tid,
 		      uint64_t now_ns);
@@ -135,7 +136,9 @@ size_t call_table_nr_nodes(const struct call_table *table); /* kinds of them, in
 /* Sets a mangled name that did not come with the stream. */
 void call_table_kernel_set(struct call_table *table, const struct bpfprof_gpu_key *key,
 			   const char *name);
-/* The index, in the aggregate, of the stack seen most with launches of a key. False: there is none. */
+/*
+ * The index, in the aggregate, of the stack seen most with launches of a key. False: there is none.
+ */
 bool call_table_launch_stack(const struct call_table *table, const struct bpfprof_gpu_key *key,
 			     uint32_t *ret_stack);
 /* The stack of a call that has not returned. False: the kernel did not send it. */
@@ -154,9 +157,9 @@ struct call_table_count {
 };
 
 /*
- * Splits a count of the kernel by the generations of its handle: calls of kernels that had the handle
- * earlier are taken out of *count and passed to add(). count->calls are those after the first `before`
- * calls. All counts together have at most call_table_nr_parts() parts.
+ * Splits a count of the kernel by the generations of its handle: calls of kernels that had the
+ * handle earlier are taken out of *count and passed to add(). count->calls are those after the
+ * first `before` calls. All counts together have at most call_table_nr_parts() parts.
  */
 void call_table_split(const struct call_table *table, struct call_table_count *count,
 		      uint64_t before, void (*add)(void *arg, const struct call_table_count *part),
@@ -175,11 +178,12 @@ void call_table_finish(struct call_table *table, const struct call_table_count *
 /* For a program without an end: divides all limits by share. Called before all else. */
 void call_table_bound(struct call_table *table, unsigned int share);
 /*
- * After call_table_finish(): begins the next interval with another aggregate, which is borrowed in place
- * of the last one. Processes that have ended are dropped. The others keep their allocations, open calls
- * and names, and the last stacks of each key, for intervals in which the key has none. Stacks may take
- * half of max_bytes, the limit of the aggregate; each that is dropped for this is counted. Described
- * processes keep nothing of ended generations of handles, whose launches are all reported.
+ * After call_table_finish(): begins the next interval with another aggregate, which is borrowed in
+ * place of the last one. Processes that have ended are dropped. The others keep their allocations,
+ * open calls and names, and the last stacks of each key, for intervals in which the key has none.
+ * Stacks may take half of max_bytes, the limit of the aggregate; each that is dropped for this is
+ * counted. Described processes keep nothing of ended generations of handles, whose launches are all
+ * reported.
  */
 void call_table_next(struct call_table *table, struct aggregate *next, size_t max_bytes);
 /* Forgets that stacks have come, for a caller that now wants other processes. */

@@ -11,7 +11,7 @@
 #define STREAM_TEXT_BYTES 32
 #define GRAPH_TEXT_BYTES 56
 #define DEVICE_IDLE_LABEL "launch"
-#define UNSEEN_LABEL "[before this launch]" /* time in which nobody was seen to do anything */
+#define UNSEEN_LABEL "[before this launch]" /* time for which no thread was seen */
 #define GAP_LABEL "gap"
 #define CAPTURED_LABEL "[captured]" /* written into a graph */
 
@@ -35,7 +35,10 @@ static const struct {
 	[GPU_SPACE_TENSOR] = { PROFILE_TENSOR_ALLOCATED_BYTES, PROFILE_TENSOR_INUSE_BYTES },
 };
 
-/* The values of a sample from calls, bytes and time of the same function. Captured copies move nothing. */
+/*
+ * The values of a sample from calls, bytes and time of the same function. Captured copies move
+ * nothing.
+ */
 static void values_fill(const struct gpu_function *function, bool captured, uint64_t calls,
 			uint64_t bytes, uint64_t ns, uint64_t values[PROFILE_NR_CALL_VALUES])
 {
@@ -48,7 +51,7 @@ static void values_fill(const struct gpu_function *function, bool captured, uint
 						     : PROFILE_MOVED_BYTES] = bytes;
 }
 
-/* What there is no room for is counted as lost; the others are told all the same. */
+/* A sample without room is counted as lost. */
 static void sample_add(struct call_table *table, const struct aggregate_call_at *from,
 		       bool captured, const char *kernel, uint32_t call,
 		       const uint64_t values[PROFILE_NR_CALL_VALUES])
@@ -70,7 +73,7 @@ static void sample_add(struct call_table *table, const struct aggregate_call_at 
 		table->calls_lost += values[PROFILE_CALLS]; /* the aggregate counts no others */
 }
 
-/* "graph of 412 kernels"; NULL: what is in it is not known. */
+/* "graph of 412 kernels"; NULL: its content is not known. */
 static const char *graph_text(const struct call_table *table, const struct bpfprof_gpu_key *key,
 			      char room[GRAPH_TEXT_BYTES])
 {
@@ -97,7 +100,7 @@ static void seen_before(struct key_entry *of)
 		stack->seen = stack->before;
 }
 
-/* Time before launches from there in which nobody was seen. */
+/* Idle time before launches from this stack for which no thread was seen. */
 static void unseen_add(struct call_table *table, const struct stack_entry *stack,
 		       const char *kernel, uint32_t call)
 {
@@ -140,7 +143,10 @@ static void key_finish(struct call_table *table, const struct call_table_count *
 		completed = of->completed;
 		complete_ns = of->complete_ns;
 	}
-	/* By what each stack was seen to do; by how often it was seen, of what was not told. */
+	/*
+	 * A stack gets bytes and time as its own calls had them; if these are not known, by how
+	 * often it was seen.
+	 */
 	for (stack = of ? of->stacks : NULL; stack; stack = stack->next) {
 		uint64_t values[PROFILE_NR_CALL_VALUES] = { 0 };
 		uint64_t seen_bytes = left.seen, seen_ns = left.seen;
@@ -172,7 +178,6 @@ static void key_finish(struct call_table *table, const struct call_table_count *
 	}
 }
 
-/* What is new of it, and that no stack has; 0 if they have more than is known of yet. */
 uint64_t call_table_device_idle_rest(const struct process_entry *process)
 {
 	uint64_t told = capped_add(process->device_idle_reported_ns, process->device_idle_seen_ns);
@@ -193,7 +198,7 @@ static void gap_add(void *arg, const struct aggregate_call_at *at, uint64_t ns)
 	sample_add(finish->table, at, false, NULL, finish->call, values);
 }
 
-/* What threads were seen to do in gaps. The rest is left for the launches that ended them. */
+/* Samples of threads in gaps. The rest of the time is left for the launches that ended the gaps. */
 static void gaps_finish(struct call_table *table, struct process_entry *process)
 {
 	const struct aggregate_call_labels labels = { .function = GAP_LABEL };
@@ -208,7 +213,7 @@ static void gaps_finish(struct call_table *table, struct process_entry *process)
 	gpu_gaps_each(process->gaps, gap_add, &finish);
 }
 
-/* Time before launches that no stack came of. */
+/* Idle time before launches without a stack. */
 static void device_idle_finish(struct call_table *table, struct process_entry *process)
 {
 	const struct bpfprof_gpu_key key = { .start_ns = process->key.start_ns,

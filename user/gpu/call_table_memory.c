@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #define TENSOR_REST 8 /* this part of the room for allocations is not for tensors */
-/* Of one allocation: no device has as much, and sums of so many do not overflow. */
+/* The limit of one allocation: no device has more, and sums of all do not overflow. */
 #define MAX_ALLOCATION_BYTES (1ULL << 45)
 
 _Static_assert(MAX_ALLOCATION_BYTES <= UINT64_MAX / CALL_TABLE_MAX_LIVE, "sums do not overflow");
@@ -35,7 +35,7 @@ static void live_remove(struct call_table *table, struct live_entry *live)
 	hash_table_remove(&table->live, live);
 }
 
-/* What a call allocates or frees, refers to or maps. */
+/* The key of the memory that a call allocates, frees, refers to or maps. */
 static struct handle_key live_key(const struct bpfprof_gpu_call *call, uint64_t value)
 {
 	return (struct handle_key){ .start_ns = call->key.start_ns,
@@ -63,7 +63,7 @@ static bool live_has_room(const struct call_table *table, const struct process_e
 	return process->nr_live < of_process && table->live.nr < all;
 }
 
-/* With one reference, and no bytes yet. NULL if there is no room, which is counted. */
+/* Adds memory with one reference and without bytes. NULL: there is no room, which is counted. */
 static struct live_entry *live_add(struct call_table *table, struct process_entry *process,
 				   const struct handle_key *key)
 {
@@ -117,7 +117,7 @@ static bool live_drop(struct call_table *table, struct live_entry *live)
 	return freed;
 }
 
-/* What it is a part of is the one that counts, and only calls in steps are. */
+/* The outer call of its layer counts instead, and outside of steps no call counts. */
 static bool is_uncounted(const struct bpfprof_gpu_call *call)
 {
 	return call->flags & (BPFPROF_CALL_NESTED | BPFPROF_CALL_OUTSIDE);
@@ -146,8 +146,8 @@ static void on_free(struct call_table *table, struct process_entry *process,
 }
 
 /*
- * One more reference to memory by handle. That of others, or from before our time, is of no size
- * here, and giving that reference back frees nothing.
+ * One more reference to memory by handle. Memory of another process, or from before the hooks,
+ * has no size here, and its release frees nothing.
  */
 static void on_ref(struct call_table *table, struct process_entry *process,
 		   const struct bpfprof_gpu_call *call)
@@ -164,7 +164,9 @@ static void on_ref(struct call_table *table, struct process_entry *process,
 		live->borrowed = true;
 }
 
-/* Mappings of a process, one after the other, are no more. How many allocations are freed by that? */
+/*
+ * Mappings of a process, one after the other, are no more. How many allocations are freed by that?
+ */
 static uint64_t mappings_end(struct call_table *table, struct process_entry *process,
 			     const struct bpfprof_gpu_call *call, size_t first, size_t nr)
 {

@@ -75,7 +75,7 @@ void call_table_kernel_set(struct call_table *table, const struct bpfprof_gpu_ke
 	name_set(table, &kernel, text);
 }
 
-/* Of a name whose end was not read: no part of it is demangled, and its handle tells it apart. */
+/* A name whose end was not read is not demangled; its handle makes it unique. */
 static void name_without_end(const char *name, uint64_t handle, char text[DEMANGLE_MAX_OUTPUT])
 {
 	char cut_name[NAME_CUT_MAX], place[32];
@@ -89,7 +89,7 @@ static void name_without_end(const char *name, uint64_t handle, char text[DEMANG
 	demangle(cut_name, text);
 }
 
-/* What a look-up says that a handle is called; NULL: that is not known; "": it is one of several. */
+/* The name that a look-up has for a handle. NULL: not known; "": one of several. */
 static const char *name_reported(const struct call_table *table, const struct bpfprof_gpu_name *e,
 				 char text[DEMANGLE_MAX_OUTPUT])
 {
@@ -114,7 +114,7 @@ static const char *name_reported(const struct call_table *table, const struct bp
 	return text;
 }
 
-/* What was told of a handle was of a kernel that is no more. False: there is no room to tell it apart. */
+/* The kernel that had the handle until now is gone. False: there is no room for a generation. */
 static bool generation_end(struct call_table *table, const struct handle_key *key, uint64_t ts_ns)
 {
 	uint32_t generation = handle_generations_end(table->generations, key->pid, key->start_ns,
@@ -154,7 +154,7 @@ void call_table_name(struct call_table *table, const struct bpfprof_gpu_name *e)
 	const char *name = name_reported(table, e, text);
 	const struct name_entry *before = name_find(table, &key);
 
-	/* One that only looks kernels up has elements of maps, too. */
+	/* A process that only looks kernels up has entries in the kernel's maps, too. */
 	if (!call_table_process_get(table, key.pid, key.start_ns))
 		return;
 	if (e->flags & BPFPROF_NAME_REUSED) {
@@ -162,7 +162,10 @@ void call_table_name(struct call_table *table, const struct bpfprof_gpu_name *e)
 		return;
 	}
 	if (before && name && *name && strcmp(before->name, name)) {
-		/* Of two that look it up at once, and the other's word is still to come? */
+		/*
+		 * The record of another thread, which looks it up at the same time, may still
+		 * come.
+		 */
 		if (!(e->flags & BPFPROF_NAME_UNSEEN))
 			return;
 		name = "";
@@ -171,7 +174,10 @@ void call_table_name(struct call_table *table, const struct bpfprof_gpu_name *e)
 		name_set(table, &key, name);
 }
 
-/* All that was counted of kernels before has been told; or it is not known of which launches are. */
+/*
+ * Either all launches of earlier kernels are reported now, or which launches were theirs is not
+ * known.
+ */
 static void on_reported(struct call_table *table, const struct handle_key *kernel, bool all)
 {
 	struct name_entry *entry = name_find(table, kernel);
@@ -182,7 +188,6 @@ static void on_reported(struct call_table *table, const struct handle_key *kerne
 		entry->unsettled = false;
 }
 
-/* So many calls with a key were of the kernel before, and so are all stacks that came. */
 void call_table_reused(struct call_table *table, const struct bpfprof_gpu_call *call)
 {
 	const struct handle_key kernel = kernel_key(&call->key);
@@ -195,7 +200,7 @@ void call_table_reused(struct call_table *table, const struct bpfprof_gpu_call *
 		return;
 	}
 	generation = handle_generations_key_end(table->generations, &call->key, call->bytes);
-	if (!generation) { /* nobody can say of what they were any more */
+	if (!generation) { /* the kernels of its launches cannot be distinguished any more */
 		name_set(table, &kernel, "");
 		return;
 	}

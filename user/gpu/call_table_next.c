@@ -7,7 +7,7 @@
 #include "gpu/handle_generations.h"
 #include "profile/aggregate_rollover.h"
 
-/* Or is not known. */
+/* True also if the process is not known. */
 static bool is_over(const struct call_table *table, uint32_t pid, uint64_t start_ns)
 {
 	const struct process_entry *process = call_table_process_find(table, pid, start_ns);
@@ -15,7 +15,7 @@ static bool is_over(const struct call_table *table, uint32_t pid, uint64_t start
 	return !process || table->processes[process->index].ended;
 }
 
-/* All that was launched of generations that have ended has been told. */
+/* Are all launches of ended generations reported? */
 static bool is_settled(const void *arg, uint32_t pid, uint64_t start_ns)
 {
 	const struct call_table *table = arg;
@@ -23,7 +23,7 @@ static bool is_settled(const void *arg, uint32_t pid, uint64_t start_ns)
 	return is_over(table, pid, start_ns) || call_table_is_described(table, pid, start_ns);
 }
 
-/* Puts what is wanted of one key into next; the others of it are not kept. */
+/* Moves the stacks of a key that are kept to next. */
 static void key_rollover(struct call_table *table, struct key_entry *of,
 			 const struct aggregate_view *from, struct aggregate *next,
 			 size_t max_bytes)

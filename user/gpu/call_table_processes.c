@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The processes of a table of calls. */
+/* The processes of a call table. */
 #include "base/vec.h"
 #include "gpu/call_table_state.h"
 
@@ -9,7 +9,6 @@ struct process_entry *call_table_process_find(const struct call_table *table, ui
 	return process_map_find(&table->by_process, pid, start_ns);
 }
 
-/* Of a process that made a call; made as needed. NULL if there is no room. */
 struct process_entry *call_table_process_get(struct call_table *table, uint32_t pid,
 					     uint64_t start_ns)
 {

@@ -3,9 +3,9 @@
 #define BPFPROF_GPU_CALL_TABLE_STATE_H
 
 /*
- * The state of a call table, for its own files alone: call_table.c takes in records, call_table_memory.c
- * keeps allocations, call_table_names.c names of kernels, call_table_finish.c makes the samples of an
- * interval and call_table_next.c begins the next interval.
+ * The state of a call table, for its own files alone: call_table.c takes in records,
+ * call_table_memory.c keeps allocations, call_table_names.c names of kernels, call_table_finish.c
+ * makes the samples of an interval and call_table_next.c begins the next interval.
  */
 
 #include <stdbool.h>
@@ -99,7 +99,10 @@ struct open_call {
 	struct stack_entry *stack;
 };
 
-/* The calls of a thread: a call of the driver may be in one of NCCL, and that in a collection of Python. */
+/*
+ * The calls of a thread: a call of the driver may be in one of NCCL, and that in a collection of
+ * Python.
+ */
 struct open_entry {
 	struct hash_node node;
 	uint32_t tid;
@@ -163,7 +166,9 @@ void call_table_mappings_forget(struct call_table *table, struct process_entry *
 
 /* call_table_names.c */
 
-/* The calls with a key until now, and their stacks, were launches of the handle's earlier kernel. */
+/*
+ * The calls with a key until now, and their stacks, were launches of the handle's earlier kernel.
+ */
 void call_table_reused(struct call_table *table, const struct bpfprof_gpu_call *call);
 void call_table_name_forget(struct call_table *table, struct name_entry *name);
 

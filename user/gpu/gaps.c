@@ -22,8 +22,7 @@ struct gpu_gaps {
 	struct hash_table stacks;
 	uint64_t begin_ns; /* of the gap that open_ns are of, 0: none */
 	bool timed; /* of some of it is known how long it was */
-	uint64_t
-		reported_ns; /* begin of the last one that was shared out: who comes late has no part in it */
+	uint64_t reported_ns; /* begin of the last gap that was shared out */
 };
 
 int gpu_gaps_new(struct gpu_gaps **ret, struct gpu_gaps_room *room)
@@ -70,7 +69,7 @@ static struct stack *stack_get(struct gpu_gaps *gaps, const struct aggregate_cal
 	return stack;
 }
 
-/* Of the gap no launch will tell: it was a short one. */
+/* No launch will report this gap, since it was short. */
 static void open_forget(struct gpu_gaps *gaps)
 {
 	struct stack *stack;
@@ -105,7 +104,7 @@ void gpu_gaps_seen(struct gpu_gaps *gaps, const struct aggregate_call_at *at, ui
 	gaps->timed |= timed;
 }
 
-/* How much of a time is covered by what was seen: what is missing may be less than is to be seen. */
+/* The part of a time that samples cover; a small part may be missing by chance. */
 static uint64_t covered(uint64_t ns, uint64_t seen_ns)
 {
 	if (!seen_ns)

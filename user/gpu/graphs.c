@@ -20,8 +20,7 @@ struct graph {
 	struct hash_node node;
 	struct graph_key key;
 	struct gpu_graphs_share *of;
-	struct gpu_graph_node
-		*nodes; /* by function, then by handle, of which the present one is first */
+	struct gpu_graph_node *nodes; /* by function and handle; the present generation is first */
 	uint64_t told; /* nodes */
 	uint32_t nr, cap;
 	bool cut;
@@ -52,7 +51,7 @@ static void graph_free(struct gpu_graphs *graphs, struct graph *graph)
 	hash_table_remove(&graphs->all, graph);
 }
 
-/* Of captures that never end, as far as it was told, the oldest is over. */
+/* Some captures end without a record: the oldest makes room. */
 static void open_bound(struct gpu_graphs *graphs, const struct gpu_graphs_share *share)
 {
 	struct graph *graph;
@@ -67,7 +66,7 @@ static void open_bound(struct gpu_graphs *graphs, const struct gpu_graphs_share 
 	}
 }
 
-/* That is being captured. NULL: there is no room. */
+/* The graph of a capture. NULL: there is no room. */
 static struct graph *graph_add(struct gpu_graphs *graphs,
 			       const struct bpfprof_gpu_graph_event *event,
 			       struct gpu_graphs_share *share)

@@ -3,9 +3,9 @@
 #define BPFPROF_GPU_GRAPHS_H
 
 /*
- * The content of the CUDA graphs of all processes, as it was captured. Graphs of one process with equal
- * content are one graph, whose name is a hash of it (bpf/gpu_calls.h). Bounded; a node without room is
- * counted and makes its graph incomplete.
+ * The content of the CUDA graphs of all processes, as it was captured. Graphs of one process with
+ * equal content are one graph, whose name is a hash of it (bpf/gpu_calls.h). Bounded; a node
+ * without room is counted and makes its graph incomplete.
  */
 
 #include <stdbool.h>
@@ -59,7 +59,9 @@ void gpu_graphs_forget(struct gpu_graphs *graphs,
 		       bool (*has_ended)(const void *arg, uint32_t pid, uint64_t start_ns),
 		       const void *arg);
 
-/* The graph with that content, borrowed until the next call of another function. False: not known. */
+/*
+ * The graph with that content, borrowed until the next call of another function. False: not known.
+ */
 bool gpu_graphs_find(const struct gpu_graphs *graphs, uint32_t pid, uint64_t start_ns,
 		     uint64_t content, struct gpu_graph *ret);
 size_t gpu_graphs_nr_nodes(const struct gpu_graphs *graphs); /* kinds of nodes in all graphs */

@@ -3,10 +3,10 @@
 #define BPFPROF_GPU_HANDLE_GENERATIONS_H
 
 /*
- * Generations of kernel handles. The driver gives a handle to one kernel after another: the generations
- * that have ended are numbered from 1, and the present one is 0. For each key of launches the table knows
- * how many calls had been counted when a generation ended. Bounded, for one process and in all; ends
- * without room are counted.
+ * Generations of kernel handles. The driver gives a handle to one kernel after another: the
+ * generations that have ended are numbered from 1, and the present one is 0. For each key of
+ * launches the table knows how many calls had been counted when a generation ended. Bounded, for
+ * one process and in all; ends without room are counted.
  */
 
 #include <stdbool.h>
@@ -35,7 +35,9 @@ void handle_generations_free(struct handle_generations *generations);
 /* Divides the limits by share. Called before all else. */
 void handle_generations_bound(struct handle_generations *generations, unsigned int share);
 
-/* The present generation of a handle has ended at ts_ns. Returns its number; 0: there is no room. */
+/*
+ * The present generation of a handle has ended at ts_ns. Returns its number; 0: there is no room.
+ */
 uint32_t handle_generations_end(struct handle_generations *generations, uint32_t pid,
 				uint64_t start_ns, uint64_t handle, uint64_t ts_ns);
 /* The same for a key, of which so many calls had been counted then. */

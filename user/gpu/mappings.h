@@ -3,8 +3,8 @@
 #define BPFPROF_GPU_MAPPINGS_H
 
 /*
- * The ranges of addresses that a process has mapped by handle (cuMemMap), sorted, without overlaps. All
- * zero at first. Finding is a binary search; adding and removing moves the elements behind.
+ * The ranges of addresses that a process has mapped by handle (cuMemMap), sorted, without overlaps.
+ * All zero at first. Finding is a binary search; adding and removing moves the elements behind.
  */
 
 #include <stddef.h>

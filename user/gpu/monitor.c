@@ -22,7 +22,7 @@
 #include "profile/aggregate.h"
 #include "profile/aggregate_stats.h"
 
-#define LOOK_NS (20 * 1000000ULL) /* for new libraries, between two looks at what has come */
+#define LOOK_NS (20 * 1000000ULL) /* limit of one scan for libraries */
 #define TICK_NS NS_PER_SECOND
 #define NAMES_END_NS (2 * NS_PER_SECOND)
 #define IDLE_NS (5 * NS_PER_SECOND)
@@ -94,11 +94,13 @@ static void threads_forget(struct gpu_monitor *watch, const struct bpfprof_task_
 	}
 }
 
-/* end: NULL if it is not known when; then the time that it was in calls at its end is not counted. */
+/*
+ * end: NULL if it is not known when; then the time that it was in calls at its end is not counted.
+ */
 static void on_exit_event(struct gpu_monitor *watch, const struct bpfprof_task_id *task,
 			  const struct process_end *end)
 {
-	/* Without an event of its end the time of it is not known. */
+	/* Without an event the time of the end is not known. */
 	uint64_t ended_ns = end && end->cpu_ns ? end->ts_ns : 0;
 	bool known = call_table_exit(watch->table, task);
 
@@ -159,7 +161,10 @@ int gpu_monitor_open(struct gpu_monitor *watch, struct sampler *sampler, bool th
 	int err;
 
 	*watch = (struct gpu_monitor){ .sampler = sampler };
-	/* The kernel knows pids only: what else chooses is asked of each stack, and there is one of each. */
+	/*
+	 * The kernel knows pids only: what else chooses is asked of each stack, and there is one of
+	 * each.
+	 */
 	watch->chosen = options->nr_comms || options->nr_workers ||
 			container_filter_is_set(&options->containers);
 	err = aggregate_new(&watch->aggregate, threads, bytes);
@@ -334,18 +339,18 @@ const struct counter gpu_monitor_counters[] = {
 void gpu_monitor_lost(const struct gpu_monitor *watch, const uint64_t counters[GPU_NR_COUNTERS],
 		      uint64_t unknown, struct stats_reasons *dst)
 {
-	const struct gpu_probes *probes = watch->probes;
+	const struct gpu_probes_losses *losses = gpu_probes_losses(watch->probes);
 	struct aggregate_view view;
 	struct lost lost = {
 		.unknown = unknown,
-		.refused = gpu_probes_nr_refused(probes),
-		.unsearched = gpu_probes_nr_unsearched(probes),
-		.torch_bad = gpu_probes_nr_bad_sites(probes, GPU_LAYER_TORCH),
-		.torch_without = gpu_probes_nr_without_sites(probes, GPU_LAYER_TORCH),
-		.python_bad = gpu_probes_nr_bad_sites(probes, GPU_LAYER_PYTHON),
-		.python_without = gpu_probes_nr_without_sites(probes, GPU_LAYER_PYTHON),
-		.late = gpu_probes_nr_late(probes),
-		.steps_refused = gpu_probes_nr_steps_refused(probes),
+		.refused = losses->nr_refused,
+		.unsearched = losses->nr_unsearched,
+		.torch_bad = losses->nr_bad_sites[GPU_LAYER_TORCH],
+		.torch_without = losses->nr_without_sites[GPU_LAYER_TORCH],
+		.python_bad = losses->nr_bad_sites[GPU_LAYER_PYTHON],
+		.python_without = losses->nr_without_sites[GPU_LAYER_PYTHON],
+		.late = losses->nr_late,
+		.steps_refused = losses->nr_steps_refused,
 	};
 
 	memcpy(lost.counters, counters, sizeof(lost.counters));
@@ -375,7 +380,7 @@ void gpu_monitor_kinds(const struct gpu_monitor *watch, const struct call_table_
 		[GPU_KIND_COMM_INIT] = "communicator",
 		[GPU_KIND_COMM_END] = "communicator",
 	};
-	/* Of memory that is not the device's own. */
+	/* Names for memory that is not the device's own. */
 	static const char *const others[GPU_NR_SPACES][GPU_NR_KINDS] = {
 		[GPU_SPACE_HOST] = { [GPU_KIND_ALLOC] = "host_alloc",
 				     [GPU_KIND_FREE] = "host_free" },

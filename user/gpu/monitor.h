@@ -5,9 +5,9 @@
 /*
  * Room gpu: counts GPU calls by stack, reports them, and compares the ranks of NCCL jobs.
  *
- * Hooks calls of CUDA and NCCL beside a sampler that has the option gpu: the probes, the counts of the
- * kernel and the stacks that came. The loop of the sampler calls gpu_monitor_run(). Failures are logged;
- * statuses are those of base/exit_status.h.
+ * * Hooks calls of CUDA and NCCL beside a sampler that has the option gpu: the probes, the counts
+ * of the kernel and the stacks that came. The loop of the sampler calls gpu_monitor_run(). Failures
+ * are logged; statuses are those of base/exit_status.h.
  */
 
 #include <stdbool.h>
@@ -77,7 +77,10 @@ struct gpu_monitor {
 	bool chosen; /* a process counts once the sampler has passed a stack of it */
 	/* NULL: calls and gaps of every process count. */
 	bool (*counts)(void *arg, const struct aggregate_input *input);
-	/* NULL is fine. choose() drops counts from a snapshot; ended() is for a process that made calls. */
+	/*
+	 * NULL is fine. choose() drops counts from a snapshot; ended() is for a process that made
+	 * calls.
+	 */
 	void (*choose)(void *arg, struct gpu_snapshot *snapshot);
 	void (*ended)(void *arg, const struct bpfprof_task_id *task);
 	void *arg;
@@ -94,8 +97,8 @@ int gpu_monitor_open(struct gpu_monitor *watch, struct sampler *sampler, bool th
 void gpu_monitor_close(struct gpu_monitor *watch);
 
 /*
- * Passes what the kernel has counted of a process's idle device to the waits and the table of arg, a
- * gpu_monitor, unless the process does not count.
+ * Passes what the kernel has counted of a process's idle device to the waits and the table of arg,
+ * a gpu_monitor, unless the process does not count.
  */
 void gpu_monitor_device_idle(void *arg, const struct bpfprof_gpu_waits *process);
 
@@ -104,8 +107,8 @@ void gpu_monitor_start(struct gpu_monitor *watch);
 /* Hooks new libraries and forgets idle threads. True: there is more to do at once. */
 bool gpu_monitor_run(struct gpu_monitor *watch, uint64_t now_ns);
 /*
- * For a program without an end: finds processes that have ended without an event, because it was lost, or
- * came before their first call was known.
+ * For a program without an end: finds processes that have ended without an event, because it was
+ * lost, or came before their first call was known.
  */
 void gpu_monitor_find_ended(struct gpu_monitor *watch, const struct gpu_snapshot *snapshot);
 /* Deletes the entries of ended processes in the kernel, and their counts in the snapshot. */
@@ -119,8 +122,8 @@ void gpu_monitor_log_new(struct gpu_monitor *watch);
 
 extern const struct counter gpu_monitor_counters[];
 /*
- * Adds the counters of losses, without those of the sampler. counters: of a snapshot; unknown: launches of
- * kernels without a name, of call_table_nr_unknown().
+ * Adds the counters of losses, without those of the sampler. counters: of a snapshot; unknown:
+ * launches of kernels without a name, of call_table_nr_unknown().
  */
 void gpu_monitor_lost(const struct gpu_monitor *watch, const uint64_t counters[GPU_NR_COUNTERS],
 		      uint64_t unknown, struct stats_reasons *dst);
@@ -136,8 +139,8 @@ struct gpu_monitor_profile {
 };
 
 /*
- * At the end: makes a profile of all calls, after some seconds at most for names of kernels. Adds the
- * counters of calls to stats, too, unless it is NULL. 0 or -errno.
+ * At the end: makes a profile of all calls, after some seconds at most for names of kernels. Adds
+ * the counters of calls to stats, too, unless it is NULL. 0 or -errno.
  */
 int gpu_monitor_finish(struct gpu_monitor *watch, struct gpu_monitor_profile *ret,
 		       struct run_stats *stats);
@@ -149,9 +152,9 @@ int gpu_monitor_profile_make(struct gpu_monitor *watch, const struct gpu_snapsho
 bool gpu_monitor_wants(const struct gpu_monitor *watch, const struct bpfprof_gpu_key *key);
 
 /*
- * snapshot.c: 0 or -ENOMEM. gpu_snapshot_take(): counts of the processes that count, split by kernel
- * (call_table_split()). gpu_snapshot_take_all(): all counts of the kernel, for a program that deletes those
- * of any process that has ended.
+ * snapshot.c: 0 or -ENOMEM. gpu_snapshot_take(): counts of the processes that count, split by
+ * kernel (call_table_split()). gpu_snapshot_take_all(): all counts of the kernel, for a program
+ * that deletes those of any process that has ended.
  */
 int gpu_snapshot_take_all(struct gpu_snapshot *snapshot, const struct gpu_monitor *watch);
 int gpu_snapshot_take(struct gpu_snapshot *snapshot, const struct gpu_monitor *watch);
@@ -162,8 +165,8 @@ bool gpu_snapshot_is_waiting(const struct bpfprof_gpu_open *open);
 const struct gpu_comm_entry *gpu_snapshot_comm(const struct gpu_snapshot *snapshot,
 					       const struct bpfprof_gpu_key *key);
 /*
- * Adds the time that open calls have blocked, until the snapshot, to counts, which are of the same time and
- * sorted like its own, and to the stacks of table, unless that is NULL.
+ * Adds the time that open calls have blocked, until the snapshot, to counts, which are of the same
+ * time and sorted like its own, and to the stacks of table, unless that is NULL.
  */
 void gpu_snapshot_waits(const struct gpu_snapshot *snapshot, struct call_table *table,
 			struct call_table_count *counts, size_t nr);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Kernels whose handles were made before we came: named by the code that launches them, which the
- * stack of such a launch leads to.
+ * Finds names of kernels whose handles were made before the hooks were attached, from the code
+ * that launches them. The stack of a launch has that code.
  */
 #include <errno.h>
 

@@ -30,7 +30,7 @@ void nccl_add_for(struct buf *dst, const struct gpu_report_open *open)
 	nccl_add_seconds(dst, open->seconds);
 }
 
-/* By its hash, as everything here; by its address in its process where that is not known. */
+/* A communicator by its hash, or by its address in the process if the hash is not known. */
 static void add_comm_name(struct nccl_writer *w, const struct gpu_report_process *process,
 			  uint64_t va)
 {
@@ -61,7 +61,7 @@ static void add_grouped(struct nccl_writer *w, const struct gpu_report_process *
 	buf_printf(w->dst, ", stream 0x%" PRIx64 "\n", grouped->stream);
 }
 
-/* What ncclGroupEnd waits for, as far as it was told. */
+/* The known collectives of the group that ncclGroupEnd waits for. */
 static void add_open_group(struct nccl_writer *w, const struct gpu_report_process *process,
 			   const struct gpu_report_group *group)
 {
@@ -74,7 +74,7 @@ static void add_open_group(struct nccl_writer *w, const struct gpu_report_proces
 	if (shown < group->nr)
 		buf_printf(w->dst, "        ... and %zu more\n", group->nr - shown);
 	if (group->nr && !group->complete)
-		buf_add_str(w->dst, "        (that may not be all of it)\n");
+		buf_add_str(w->dst, "        (this may not be all)\n");
 }
 
 /* Lines of a stack; none if there is none. */
@@ -122,7 +122,7 @@ void nccl_add_elsewhere(struct nccl_writer *w, const struct gpu_read_process *pr
 	const struct gpu_report_where *where;
 	size_t nr = process->report->nr_where, i;
 
-	/* Of one that made none since, a call from before may not have been found. */
+	/* A call that began before the hooks may not have been found. */
 	buf_add_str(w->dst, process->silent ? "      in no CUDA or NCCL call that is known"
 					    : "      in no CUDA or NCCL call");
 	for (i = 0; i < nr && i < MAX_WHERE; i++) {
@@ -146,7 +146,6 @@ void nccl_add_elsewhere(struct nccl_writer *w, const struct gpu_read_process *pr
 	}
 }
 
-/* What it has open, of whatever kind, with the stacks; else where it is. */
 void nccl_add_calls(struct nccl_writer *w, const struct gpu_read_process *process)
 {
 	size_t nr = process->report->nr_open, shown = nr < MAX_OPEN ? nr : MAX_OPEN, i;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Which ranks are behind. All ranks of a communicator make the same collective calls in the same order,
- * so the others wait for a rank that is in no call. Where all are in calls, the number of calls may
- * tell; but each file counts from the start of its bpfprof, so a rank whose call began before then has
- * no useful number. A send or receive is between two ranks: its rank waits for the one that it names.
+ * Which ranks are behind. All ranks of a communicator make the same collective calls in the same
+ * order, so the others wait for a rank that is in no call. Where all are in calls, the number of
+ * calls may tell; but each file counts from the start of its bpfprof, so a rank whose call began
+ * before then has no useful number. A send or receive is between two ranks: its rank waits for the
+ * one that it names.
  */
 #include "gpu/nccl_members.h"
 #include "gpu/nccl_writer.h"
@@ -27,7 +28,7 @@
 #define OPEN_WIDTH 32
 #define RUNS_DIFFER 1.1 /* durations: by so much they differ much */
 
-/* Of the members for which *(bool *)(member + flag) is as wanted: "rank 1", "ranks 1, 3-5". */
+/* Adds "rank 1" or "ranks 1, 3-5": the members whose flag, at that offset, is as wanted. */
 static void add_ranks(struct buf *dst, const struct nccl_member *members, size_t nr, size_t flag,
 		      bool wanted)
 {
@@ -113,7 +114,7 @@ static void add_longest(struct nccl_writer *w, const struct nccl_counts *counts)
 	nccl_add_for(w->dst, counts->longest->open);
 }
 
-/* Where none waits in a collective. */
+/* For ranks of which none waits in a collective. */
 static void add_elsewhere(struct nccl_writer *w, const struct nccl_counts *counts)
 {
 	if (!counts->elsewhere) {
@@ -143,7 +144,7 @@ static void add_not_comparable(struct nccl_writer *w, const struct nccl_counts *
 			   counts->longest_run);
 }
 
-/* Those in no call, where others wait. */
+/* For ranks in no call while others wait. */
 static void judge_waiting(struct nccl_writer *w, struct nccl_member *members, size_t nr,
 			  const struct nccl_counts *counts)
 {
@@ -213,7 +214,7 @@ static void judge_equal(struct nccl_writer *w, const struct nccl_counts *counts)
 		add_elsewhere(w, counts);
 }
 
-/* Where there is not a number for each. */
+/* For ranks of which some have no number of calls. */
 static void judge_uncounted(struct nccl_writer *w, const struct nccl_counts *counts)
 {
 	if (counts->nr_waiting) {
@@ -226,11 +227,9 @@ static void judge_uncounted(struct nccl_writer *w, const struct nccl_counts *cou
 	}
 }
 
-static void add_uncounted(struct nccl_writer *w, const struct nccl_member *members, size_t nr,
-			  const struct nccl_counts *counts)
+static void add_uncounted(struct nccl_writer *w, const struct nccl_member *members, size_t nr)
 {
-	buf_printf(w->dst, "  In it since before %s watched: ",
-		   counts->nr_uncounted == 1 ? "it was" : "they were");
+	buf_add_str(w->dst, "  In a call since before the hooks: ");
 	add_ranks(w->dst, members, nr, offsetof(struct nccl_member, uncounted), true);
 	buf_add_str(w->dst, ", whose calls cannot be compared\n");
 }
@@ -277,7 +276,7 @@ static bool has_comm(const struct gpu_report_process *process, const struct gpu_
 	return false;
 }
 
-/* The least of the ranks from first to last that one has who is not in the communicator. */
+/* The least RANK from first to last of a process that is not in the communicator. */
 static bool rank_find(struct nccl_writer *w, const struct gpu_report_comm *comm, uint32_t first,
 		      uint32_t last, uint32_t *ret)
 {
@@ -301,7 +300,7 @@ static bool rank_find(struct nccl_writer *w, const struct gpu_report_comm *comm,
 	return found;
 }
 
-/* Its environment calls it so: of the whole job, which this communicator may not be of. */
+/* RANK in the environment is the rank in the whole job, which may be another communicator. */
 static void add_hints(struct nccl_writer *w, const struct gpu_report_comm *comm, uint32_t first,
 		      uint32_t last, size_t *nr)
 {
@@ -319,7 +318,7 @@ static void add_hints(struct nccl_writer *w, const struct gpu_report_comm *comm,
 			    of_process != rank || has_comm(process->report, comm))
 				continue;
 			(*nr)++;
-			buf_printf(w->dst, "    RANK=%" PRIu32 ", if that is it: ", rank);
+			buf_printf(w->dst, "    RANK=%" PRIu32 ", which may be it: ", rank);
 			nccl_add_process(w, process);
 			buf_add_char(w->dst, '\n');
 			nccl_add_calls(w, process);
@@ -347,7 +346,9 @@ static void add_missing(struct nccl_writer *w, const struct nccl_member *members
 	}
 	buf_printf(w->dst, " of %" PRIu32 ": without a call while %s watched, or not watched%s\n",
 		   size, size - counts->nr == 1 ? "it was" : "they were",
-		   counts->nr_waiting ? ".\n  Others wait: if watched, that is who is behind" : "");
+		   counts->nr_waiting
+			   ? ".\n  Others wait: a missing rank is behind, if it was watched"
+			   : "");
 	for (i = 0, next = 0; i <= nr; i++) {
 		end = i < nr ? members[i].comm->rank : size;
 		if (end > next)
@@ -391,16 +392,16 @@ static void add_group(struct nccl_writer *w, const struct nccl_group *group)
 	else if (members->comm->size > 1)
 		buf_add_str(w->dst, "  One rank alone: there is none to compare it with\n");
 	if (counts->nr > 1 && counts->nr_uncounted)
-		add_uncounted(w, members, nr, counts);
+		add_uncounted(w, members, nr);
 	if (counts->nr_unsure && counts->unsure_before)
-		buf_add_str(w->dst, "  Of calls from before it is not always known for which "
-				    "communicator they wait\n");
+		buf_add_str(w->dst, "  Some calls began before the hooks: which communicator they "
+				    "wait for is not always known\n");
 	else if (counts->nr_unsure)
-		buf_add_str(w->dst,
-			    "  Who waits in ncclGroupEnd may do so for another communicator\n");
+		buf_add_str(w->dst, "  A rank in ncclGroupEnd may wait for another communicator\n");
 	if (counts->nr_waiting && counts->peers_only && !counts->nr_absent)
-		buf_add_str(w->dst, "  Whoever these send to or receive from waits, too, is not in "
-				    "these files, or is not known\n");
+		buf_add_str(w->dst,
+			    "  The ranks they wait for wait, too, are not in these files, or are "
+			    "not known\n");
 	add_not_comparable(w, counts);
 	add_mismatch(w, members, nr);
 	add_behind(w, members, nr);

@@ -24,7 +24,9 @@ const struct gpu_report_grouped *nccl_grouped_of(const struct gpu_report_open *o
 	return NULL;
 }
 
-/* Is it a collective that began before the hooks, and whose communicator its stack does not show? */
+/*
+ * Is it a collective that began before the hooks, and whose communicator its stack does not show?
+ */
 static bool is_of_unknown(const struct gpu_report_open *open)
 {
 	return open->since_before && !open->comm &&
@@ -33,7 +35,9 @@ static bool is_of_unknown(const struct gpu_report_open *open)
 	       !gpu_read_is_between_two(open->function);
 }
 
-/* How sure it is that a call waits for the other ranks of a communicator; the surest call counts. */
+/*
+ * How sure it is that a call waits for the other ranks of a communicator; the surest call counts.
+ */
 enum presence { NOT_IN_IT, MAYBE_IN_IT, IN_ITS_GROUP, IN_IT };
 
 static enum presence presence_of(const struct gpu_report_open *open, uint64_t comm)

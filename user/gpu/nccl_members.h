@@ -3,8 +3,8 @@
 #define BPFPROF_GPU_NCCL_MEMBERS_H
 
 /*
- * The communicators of the files that were read, each with its ranks: which rank waits in which call,
- * and how many calls each rank made.
+ * The communicators of the files that were read, each with its ranks: which rank waits in which
+ * call, and how many calls each rank made.
  */
 
 #include <stdbool.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Collectives that have returned and were not seen to be complete: where one hangs on the device,
- * no call need be open. So does what nobody has asked for yet look: how long ago it was called tells.
+ * Collectives that have returned and were not seen to be complete. One of them may hang on the
+ * device, while no call is open. One whose completion no call has asked for looks the same; the
+ * time since its call helps to decide.
  */
 #include "gpu/nccl_writer.h"
 
@@ -15,10 +16,10 @@
 #include "base/units.h"
 #include "gpu/report_read.h"
 
-#define SHOWN_SECONDS 1.0 /* less is usual: nobody has asked yet */
+#define SHOWN_SECONDS 1.0 /* a shorter time is usual: no call has asked yet */
 #define MAX_NAME 32 /* columns */
 
-/* What is pending on one communicator of one process. */
+/* The pending collectives of one communicator in one process. */
 struct row {
 	const struct gpu_read_process *process;
 	const struct gpu_report_completion *oldest;
@@ -108,8 +109,8 @@ int nccl_add_pending(struct nccl_writer *w)
 	qsort(rows, nr, sizeof(*rows), compare_age);
 	buf_add_str(w->dst,
 		    "\nCollectives that have returned and were not seen to be complete: they "
-		    "hang on the\ndevice, or nobody has asked for them yet; of each rank the "
-		    "oldest\n");
+		    "hang on the\ndevice, or no call has asked for them yet; the oldest of each "
+		    "rank\n");
 	buf_printf(w->dst, "  %11s  %9s  Oldest\n", "Called ago", "Pending");
 	for (i = 0; i < nr && i < w->rows; i++)
 		add_row(w, &rows[i]);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Of most that hangs since before it was watched nobody knows for which others it waits: that can be
- * judged by people only. Most ranks of a job that hangs are at one place, and one of them is not. So
- * those at the same place are shown together, and the fewest processes first.
+ * For most calls that hang since before the hooks it is not known which ranks they wait for;
+ * people have to judge that. Most ranks of a job that hangs are at one place, and one rank is
+ * not. So calls at the same place are shown together, and the place with the fewest processes
+ * first.
  */
 #include "gpu/nccl_writer.h"
 
@@ -15,7 +16,7 @@
 #include "base/cleanup.h"
 #include "gpu/report_read.h"
 
-#define MAX_ALIKE 8 /* of which each is named, unless all rows were asked for */
+#define MAX_ALIKE 8 /* named processes at one place, unless all rows are asked for */
 #define MAX_RANK 32 /* columns */
 
 /* A call, or a process that is in none. */
@@ -37,7 +38,7 @@ struct places {
 	size_t nr_runs;
 };
 
-/* Equal strings are one, in read. */
+/* Equal strings have one address. */
 static int compare_frames(const char *const *a, size_t nr_a, const char *const *b, size_t nr_b)
 {
 	int order = GPU_ORDER(nr_a, nr_b);
@@ -48,7 +49,7 @@ static int compare_frames(const char *const *a, size_t nr_a, const char *const *
 	return order;
 }
 
-/* The order in which they were read. */
+/* The order of the files. */
 static int compare_order(const struct place *a, const struct place *b)
 {
 	return GPU_ORDER(a->process, b->process) ?: GPU_ORDER(a->open, b->open);
@@ -61,7 +62,10 @@ static int compare_calls(const struct place *first, const struct place *second)
 	       GPU_ORDER(!!a->group.nr, !!b->group.nr) ?:
 	       compare_frames(a->stack, a->nr_stack, b->stack, b->nr_stack);
 
-	/* What a group has in it is of its process alone, and what has no stack is at no place. */
+	/*
+	 * The content of a group belongs to its process, and a call without a stack has no
+	 * place.
+	 */
 	return order || (!a->group.nr && a->nr_stack) ? order : compare_order(first, second);
 }
 
@@ -72,7 +76,7 @@ static int compare_where(const struct place *first, const struct place *second)
 	int order = GPU_ORDER(a->nr_where, b->nr_where);
 	size_t i;
 
-	/* Those of which it is not known are at no place. */
+	/* A process without threads has no place. */
 	if (!order && !a->nr_where)
 		return compare_order(first, second);
 	for (i = 0; i < a->nr_where && !order; i++) {
@@ -100,7 +104,7 @@ static int compare_places(const void *first, const void *second)
 	return compare_place(first, second) ?: compare_order(first, second);
 }
 
-/* The fewest first, else as they were read. */
+/* The fewest processes first, then in the order of the files. */
 static int compare_runs(const void *first, const void *second, void *arg)
 {
 	const struct run *a = first, *b = second;
@@ -110,7 +114,7 @@ static int compare_runs(const void *first, const void *second, void *arg)
 		       ?: compare_order(&places->at[a->first], &places->at[b->first]);
 }
 
-/* Those of one process stand together. */
+/* Places of one process are next to each other. */
 static bool is_next_process(const struct places *places, const struct run *run, size_t i)
 {
 	return i == run->first || places->at[i].process != places->at[i - 1].process;
@@ -143,7 +147,7 @@ static int compare_ranks(const void *first, const void *second)
 	return GPU_ORDER(*a, *b);
 }
 
-/* ", ranks 0-2, 5": by their environments, as far as these tell. 0 or -ENOMEM. */
+/* ", ranks 0-2, 5": the RANKs of the environments that have one. 0 or -ENOMEM. */
 static int add_ranks(const struct places *places, const struct run *run)
 {
 	__cleanup(free_mem) uint32_t *ranks = calloc(run->nr, sizeof(*ranks));
@@ -228,7 +232,7 @@ static int places_write(struct places *places, const char *title)
 	return err;
 }
 
-/* Does it hang in a way that says nothing of a communicator? */
+/* Does the process hang, without a known communicator? */
 static bool hangs(const struct gpu_report_process *process)
 {
 	size_t i, nr_before = 0;
@@ -241,7 +245,7 @@ static bool hangs(const struct gpu_report_process *process)
 	return nr_before > 0;
 }
 
-/* The most that can be said of a job of which no communicator is known. */
+/* A summary for a job without a known communicator. */
 static void add_summary(struct nccl_writer *w, size_t nr_silent)
 {
 	size_t nr = 0, i;

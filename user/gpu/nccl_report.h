@@ -3,9 +3,9 @@
 #define BPFPROF_GPU_NCCL_REPORT_H
 
 /*
- * Compares several files of `bpfprof gpu --once --json`: which rank of a communicator is behind, which
- * calls are slower in one run or rank than in another, which device is full. The result is text for
- * people; strings of the files are made safe for a terminal.
+ * Compares several files of `bpfprof gpu --once --json`: which rank of a communicator is behind,
+ * which calls are slower in one run or rank than in another, which device is full. The result is
+ * text for people; strings of the files are made safe for a terminal.
  */
 
 #include <stddef.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Which files are of one run: those that have a communicator in common, and what these have in common
- * with others. Its hash is made anew in each run.
+ * Finds the files of one run: those with a communicator in common, directly or through a third
+ * file. The hash of a communicator is new in each run.
  */
 #include "gpu/nccl_writer.h"
 
@@ -23,7 +23,7 @@ static int compare(const void *first, const void *second)
 	return GPU_ORDER(a->hash, b->hash) ?: GPU_ORDER(a->file, b->file);
 }
 
-/* The least file of its run, as far as that is known. */
+/* The first file of the run, as far as that is known. */
 static uint32_t run_of(const uint32_t *runs, uint32_t file)
 {
 	while (runs[file] != file)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Slow, not hung: the same operation with as many bytes, in several runs or ranks. Within a run that is
- * told by communicator: groups of as many ranks may be of different use, and further apart. Between
- * runs no communicator is the same, so there it is told by their number of ranks. What is compared is
- * the time until it was seen to be complete, and the host's in the call.
+ * Ranks and runs that are slow but do not hang: compares the times of one operation with equal
+ * bytes. Within a run it compares ranks of one communicator, since groups of as many ranks may
+ * have another use and be further apart. No communicator is in two runs, so runs are compared by
+ * the number of ranks. The times are those until the completion was seen, and those of the host
+ * in the call.
  */
 #include "gpu/nccl_writer.h"
 
@@ -61,7 +62,7 @@ static int compare_bytes(const void *first, const void *second)
 	return compare_kind(a, b) ?: GPU_ORDER(a->bytes, b->bytes) ?: GPU_ORDER(a->index, b->index);
 }
 
-/* By run and communicator, then as compare_bytes(). */
+/* By run and communicator, then by bytes. */
 static int compare_comm(const void *first, const void *second)
 {
 	const struct row *a = first, *b = second;
@@ -102,7 +103,7 @@ static void comm_find(const uint32_t *runs, struct row *row)
 	row->run = runs[row->process->file];
 }
 
-/* Calls are counted when they begin, their time when they end. */
+/* The number of open calls: calls count from their begin, but their time from their end. */
 static double nr_open(const struct gpu_report_process *process,
 		      const struct gpu_report_collective *collective)
 {
@@ -170,14 +171,14 @@ static size_t completions_fill(const struct gpu_read_process *process, const uin
 	return nr;
 }
 
-/* In progress: copies has room for a row of each that there is, sets for one of each copy, too. */
+/* Sets in progress. copies has room for one copy of each row, and sets for a set of each copy. */
 struct sets {
 	struct set *sets;
 	size_t nr;
 	struct row *copies; /* those that are not used yet */
 };
 
-/* One row for each process and communicator: several streams, roots or peers are one. */
+/* Merges rows of one process and communicator that differ in stream, root or peer. */
 static void set_merge(struct set *set)
 {
 	struct row *row, *to = NULL;
@@ -232,7 +233,10 @@ static void set_add(struct sets *to, const struct set *set)
 	set_finish(&to->sets[to->nr++]);
 }
 
-/* Rows of one communicator each, which stand together; least: at least so many of them. */
+/*
+ * Adds sets for rows of one communicator, which are next to each other, if there are `least`
+ * rows.
+ */
 static void sets_of_comms(struct sets *to, struct row *rows, size_t nr, size_t least)
 {
 	size_t first, next;
@@ -250,8 +254,8 @@ static void sets_of_comms(struct sets *to, struct row *rows, size_t nr, size_t l
 }
 
 /*
- * Rows of one operation and size, on communicators of as many ranks: by communicator if a run has
- * several. Runs are compared all the same, then with what is not alike, which is said.
+ * Splits rows of one operation and size, on communicators of as many ranks, by communicator if a
+ * run has several. Runs are compared nevertheless, and the set is marked as mixed.
  */
 static void sets_split(struct sets *to, struct row *rows, size_t nr)
 {
@@ -344,8 +348,8 @@ static void add_set(struct nccl_writer *w, const struct set *set, bool completio
 		buf_printf(w->dst, set->ratio < 10 ? ": %.1f times" : ": %.0f times", set->ratio);
 	if (set->mixed)
 		buf_add_str(w->dst,
-			    "\n  (several communicators of that size in one run: which of them "
-			    "compare with which\n  of another run is not known)");
+			    "\n  (one run has several communicators of that size: which of them "
+			    "match those\n  of another run is not known)");
 	buf_printf(w->dst, "\n  %11s  %11s  ", "Mean", "Longest");
 	if (completions)
 		buf_printf(w->dst, "%11s  ", "Within");
@@ -393,13 +397,13 @@ int nccl_add_times(struct nccl_writer *w)
 		buf_add_str(
 			w->dst,
 			"\nTime until collectives were seen to be complete, the slowest against "
-			"the fastest;\nWithin: so much earlier they may have been\n");
+			"the fastest;\nWithin: they may have been complete so much earlier\n");
 		err = add_sets(w, w->read->nr_completions, true);
 	}
 	if (err || !w->read->nr_collectives)
 		return err;
 	buf_add_str(w->dst,
-		    "\nTime in calls on the host, the slowest against the fastest; what the GPU "
-		    "does after\na call has returned is not in it\n");
+		    "\nTime in calls on the host, the slowest against the fastest; the work of the "
+		    "GPU after\na call has returned is not included\n");
 	return add_sets(w, w->read->nr_collectives, false);
 }

@@ -2,7 +2,9 @@
 #ifndef BPFPROF_GPU_NCCL_WRITER_H
 #define BPFPROF_GPU_NCCL_WRITER_H
 
-/* The parts of nccl_report(). Functions that can fail return 0 or -ENOMEM; dst has its own error. */
+/*
+ * The parts of nccl_report(). Functions that can fail return 0 or -ENOMEM; dst has its own error.
+ */
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -8,12 +8,12 @@
 #include "gpu/monitor.h"
 
 struct count {
-	struct call_table_count at; /* as in the snapshot, */
-	uint64_t calls, ns; /* and how much of it is new since the one before */
+	struct call_table_count at; /* as in the snapshot */
+	uint64_t calls, ns; /* the part since the last snapshot */
 };
 
 struct counts {
-	struct count *counts; /* by key, generations of a handle as they came */
+	struct count *counts; /* by key, then by generation of the handle */
 	size_t nr;
 };
 
@@ -22,7 +22,7 @@ struct gpu_recent {
 	uint64_t now_ns, before_ns;
 };
 
-/* As the kernel counts it. */
+/* The key without a generation, as in the kernel. */
 static struct bpfprof_gpu_key whole_key(const struct bpfprof_gpu_key *key)
 {
 	struct bpfprof_gpu_key whole = *key;
@@ -56,14 +56,14 @@ static uint64_t more(uint64_t now, uint64_t before)
 }
 
 /*
- * What is new in now. What had been counted of a generation that has ended since then stood with the present
- * one: that is taken from those that have come since, in their order. Only launches have generations,
- * and no time.
+ * Finds what is new in now. Calls of a generation that has ended since `before` were counted
+ * with the present generation there; so the old count is subtracted from the generations in
+ * their order. Only launches have generations, and they have no time.
  */
 static void compare_with(struct counts *now, const struct counts *before)
 {
 	struct bpfprof_gpu_key whole, last = { 0 };
-	uint64_t left = 0; /* calls of before that are not found again yet */
+	uint64_t left = 0; /* calls of `before` that are not subtracted yet */
 	const struct count *same;
 	struct count *count;
 	size_t i;

@@ -3,10 +3,10 @@
 #define BPFPROF_GPU_REPORT_H
 
 /*
- * The report of `bpfprof gpu`, written as a table for people and as JSON, which `report --nccl` reads
- * into the same structs (gpu/report_fields.h has the keys). All arrays are borrowed while the report is
- * written. A string may come from a target, and is made safe when it is written; "" means not known, and
- * no string is NULL unless its comment says so.
+ * The report of `bpfprof gpu`, written as a table for people and as JSON, which `report --nccl`
+ * reads into the same structs (gpu/report_fields.h has the keys). All arrays are borrowed while the
+ * report is written. A string may come from a target, and is made safe when it is written; "" means
+ * not known, and no string is NULL unless its comment says so.
  */
 
 #include <stdbool.h>
@@ -227,8 +227,8 @@ const struct gpu_report_comm *gpu_report_comm_of(const struct gpu_report_process
 #define GPU_OVERVIEW_HEAD 5 /* lines at the top of the first page */
 
 /*
- * Writes lines of at most options->columns, if the screen is not too narrow for the fixed ones. Processes
- * with calls that hang come first, in order of their longest call.
+ * Writes lines of at most options->columns, if the screen is not too narrow for the fixed ones.
+ * Processes with calls that hang come first, in order of their longest call.
  */
 void gpu_table(struct buf *dst, const struct gpu_report *report,
 	       const struct gpu_report_options *options);

@@ -24,8 +24,8 @@ struct gpu_snapshot;
 #define GPU_BUILD_MAX_GROUPED 4096 /* kinds of collectives in all open groups */
 
 /*
- * A report in progress. Rows of a process are next to each other: those of the process that is filled
- * now begin at calls, launches and so on.
+ * A report in progress. Rows of a process are next to each other: those of the process that is
+ * filled now begin at calls, launches and so on.
  */
 struct gpu_build {
 	struct gpu_job *job;
@@ -72,7 +72,10 @@ void gpu_build_times(const struct gpu_build *b, struct gpu_report_process *to,
 		     const struct call_table_process *process);
 /* Seconds from then until the snapshot; 0 for 0 and for what began after it. */
 double gpu_build_seconds(const struct gpu_build *b, uint64_t since_ns);
-/* The name of a datatype of NCCL, and the value of the argument that gpu_nccl_extra() names, as text. */
+/*
+ * The name of a datatype of NCCL, and the value of the argument that gpu_nccl_extra() names, as
+ * text.
+ */
 const char *gpu_build_type(struct gpu_build *b, uint32_t type);
 const char *gpu_build_extra(struct gpu_build *b, const struct gpu_function *function,
 			    uint32_t value);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Counts of calls as rows of a report: calls, launches, graphs, copies, collectives, collections. */
+/*
+ * Counts of calls as rows of a report: calls, launches, graphs, copies, collectives, collections.
+ */
 #include "gpu/report_build.h"
 
 #include <stdio.h>
@@ -189,7 +191,7 @@ static void kind_add(struct gpu_build *b, struct gpu_report_process *process,
 	}
 }
 
-/* What is new of a key since the last snapshot. */
+/* Adds the calls since the last snapshot. */
 static void recent_add(struct gpu_build *b, struct gpu_report_process *process,
 		       const struct gpu_function *function, const struct bpfprof_gpu_key *key)
 {

@@ -37,8 +37,8 @@ static size_t frames_unique(uint64_t *frames, size_t nr)
 }
 
 /*
- * The names of the frames of a stack of the aggregate, leaf first. The first frame is the label of the
- * function, which is shown as `function`. Past GPU_BUILD_MAX_FRAMES a stack has no names.
+ * The names of the frames of a stack of the aggregate, leaf first. The first frame is the label of
+ * the function, which is shown as `function`. Past GPU_BUILD_MAX_FRAMES a stack has no names.
  */
 static int stack_names(struct gpu_build *b, uint32_t stack, const char *function,
 		       const char *const **ret, size_t *ret_nr)

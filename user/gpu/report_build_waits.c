@@ -40,7 +40,9 @@ const char *gpu_build_extra(struct gpu_build *b, const struct gpu_function *func
 	return gpu_arrays_text(&b->arrays, room);
 }
 
-/* The default stream of a thread, which stream_key() of bpf/gpu keeps apart from those of others. */
+/*
+ * The default stream of a thread, which stream_key() of bpf/gpu keeps apart from those of others.
+ */
 static uint64_t stream_of(uint64_t kept)
 {
 	return (uint32_t)kept == PER_THREAD ? PER_THREAD : kept;
@@ -99,8 +101,8 @@ static void grouped_fill(struct gpu_build *b, struct gpu_report_grouped *to,
 
 /*
  * The kernel counts what a thread calls between ncclGroupStart and ncclGroupEnd, whether it could
- * report the call or not, so that a missing call is noticed. But once a record was lost, one of these
- * calls may be of an earlier group, whose end is the lost record.
+ * report the call or not, so that a missing call is noticed. But once a record was lost, one of
+ * these calls may be of an earlier group, whose end is the lost record.
  */
 void gpu_build_group(struct gpu_build *b, struct gpu_report_group *to,
 		     const struct gpu_open_call *open)

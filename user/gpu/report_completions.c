@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What is known of the device's time: collectives by size, from their call until the process itself
- * saw that they are complete, and how long there was nothing to do.
+ * The device's time in the table: collectives by size, until the process saw their completion,
+ * and times in which the device had no work.
  */
 #include "gpu/report_writer.h"
 
@@ -13,7 +13,7 @@
 #include "base/units.h"
 
 #define COMPLETE_WIDTH 9
-#define SHOWN_SECONDS 0.1 /* of a gap that is not over */
+#define SHOWN_SECONDS 0.1 /* a shorter gap that is not over is not shown */
 
 static void add_at_most(struct gpu_writer *w, uint64_t ns)
 {
@@ -25,19 +25,15 @@ static void add_at_most(struct gpu_writer *w, uint64_t ns)
 
 static void add_row(struct gpu_writer *w, const struct gpu_report_completion *row)
 {
-	bool named = *row->extra && strcmp(row->extra_name, "op");
-
 	buf_add_str(w->dst, "  ");
 	gpu_add_count(w, COMPLETE_WIDTH, row->count);
 	add_at_most(w, row->count ? row->ns / row->count : 0);
 	add_at_most(w, row->max_ns);
 	gpu_add_bytes(w, row->bytes);
-	gpu_add_rest_printf(w, "%s %s%s%s%s%s", row->operation, row->datatype,
-			    *row->extra ? " " : "", named ? row->extra_name : "", named ? " " : "",
-			    row->extra);
+	gpu_add_operation(w, row->operation, row->datatype, row->extra_name, row->extra);
 }
 
-/* The oldest that nothing is known of yet: where a collective hangs that has returned, it is this. */
+/* The oldest pending collective: if one hangs after its call has returned, it is this one. */
 static void add_pending(struct gpu_writer *w, const struct gpu_report_completion *oldest,
 			uint64_t nr)
 {
@@ -51,7 +47,7 @@ static void add_pending(struct gpu_writer *w, const struct gpu_report_completion
 			    oldest->pending_stream);
 }
 
-/* How exact that is, and what is missing. */
+/* How exact the times are, and which completions are missing. */
 static void add_sum(struct gpu_writer *w, const struct gpu_report_completion *sum,
 		    const struct gpu_report_completion *oldest)
 {
@@ -64,7 +60,8 @@ static void add_sum(struct gpu_writer *w, const struct gpu_report_completion *su
 	if (oldest)
 		add_pending(w, oldest, sum->pending);
 	if (sum->unknown)
-		gpu_add_words(w, "    %" PRIu64 " of which it will not be known", sum->unknown);
+		gpu_add_words(w, "    %" PRIu64 " whose completion will never be known",
+			      sum->unknown);
 }
 
 void gpu_add_completions(struct gpu_writer *w, uint64_t comm)
@@ -120,7 +117,7 @@ void gpu_add_gc(struct gpu_writer *w)
 		      units_ns(most, process->gc_max_ns));
 }
 
-/* With the one that goes on, which may be all there is. */
+/* With the span that is not over, which may be the only one. */
 void gpu_add_spans(struct gpu_writer *w)
 {
 	struct gpu_report_spans spans = w->process->spans;

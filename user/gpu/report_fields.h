@@ -47,7 +47,9 @@ enum gpu_row_kind {
 	GPU_NR_ROWS
 };
 
-/* A condition: a member is not 0, or, negated, it is 0. Without a size the condition always holds. */
+/*
+ * A condition: a member is not 0, or, negated, it is 0. Without a size the condition always holds.
+ */
 struct gpu_field_when {
 	size_t offset, size;
 	bool negated;

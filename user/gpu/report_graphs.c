@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Kernels that were run by launches of CUDA graphs: one in several graphs is one row. */
+/* Kernels of launched CUDA graphs: a kernel in several graphs is one row. */
 #include "gpu/report_writer.h"
 
 #include <inttypes.h>
@@ -17,10 +17,10 @@ struct graph_kernel {
 	size_t nr_graphs;
 };
 
-/* What is told of all graphs of a process. */
+/* Sums over all graphs of a process. */
 struct graph_sums {
 	uint64_t launches, unknown;
-	bool more; /* than is told */
+	bool more; /* the graphs have kernels that are not known */
 };
 
 static uint64_t product(uint64_t a, uint64_t b)
@@ -37,7 +37,7 @@ static int compare_kernels(const void *a, const void *b)
 	return strcmp(x->name, y->name) ?: GPU_ORDER(x->graph, y->graph);
 }
 
-/* By name. How many there are. */
+/* Merges kernels of one name. Returns their number. */
 static size_t kernels_merge(struct graph_kernel *kernels, size_t nr)
 {
 	struct graph_kernel *last;
@@ -131,9 +131,10 @@ void gpu_add_graphs(struct gpu_writer *w)
 		      sums.launches, gpu_rate(w, sums.launches), process->nr_graphs,
 		      process->nr_graphs == 1 ? "" : "s");
 	if (sums.unknown)
-		gpu_add_words(w, "  What %" PRIu64 " of them run is not known", sums.unknown);
+		gpu_add_words(w, "  The kernels of %" PRIu64 " of them are not known",
+			      sums.unknown);
 	if (sums.more)
-		gpu_add_words(w, "  Some of them run more than is known");
+		gpu_add_words(w, "  Some of them have more kernels than are known");
 	if (nr)
 		add_kernels(w, kernels, nr);
 	free(kernels);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Launches by kernel: those of one in all its shapes, on all streams, are one row. */
+/* Launches by kernel: all shapes and streams of a kernel are one row. */
 #include "gpu/report_writer.h"
 
 #include <inttypes.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WIDE_COLUMNS 110 /* room for what is left out of narrow tables */
+#define WIDE_COLUMNS 110 /* with so many columns the table shows all */
 #define SHAPE 15
 #define ENTRY 16
 #define THROUGH 24
@@ -27,7 +27,7 @@ static const char *entry_of(const struct gpu_report_launch *launch)
 	return *launch->exported ? launch->exported : launch->function;
 }
 
-/* The library itself where its function is not known; "": there is none in between. */
+/* The function of the library, or the library if the function is not known, or "". */
 static const char *through_of(const struct gpu_report_launch *launch)
 {
 	if (launch->entry && *launch->entry)
@@ -56,7 +56,7 @@ static bool same_shape(const struct kernel *kernel, const struct gpu_report_laun
 	       !memcmp(kernel->block, launch->block, sizeof(launch->block));
 }
 
-/* sorted[] are ordered by compare_launches(). How many kernels there are. */
+/* Merges launches, sorted by compare_launches(). Returns the number of kernels. */
 static size_t kernels_merge(struct kernel *kernels, const struct gpu_report_launch **sorted,
 			    size_t nr)
 {
@@ -87,7 +87,7 @@ static size_t kernels_merge(struct kernel *kernels, const struct gpu_report_laun
 	return nr_kernels;
 }
 
-/* "64x8": what is 1 at the end is left out. */
+/* "64x8", without the 1s at the end. */
 static int add_dims(char *dst, size_t cap, const uint32_t dims[3])
 {
 	if (dims[2] != 1)
@@ -114,7 +114,7 @@ static void add_shape(struct gpu_writer *w, const struct kernel *kernel)
 	gpu_add_name_cell(w, SHAPE, text);
 }
 
-/* Which columns there are. */
+/* The columns of a table. */
 struct columns {
 	bool streams, entries, through;
 };
@@ -138,7 +138,7 @@ static void add_kernel(struct gpu_writer *w, const struct kernel *kernel,
 	gpu_add_rest_printf(w, "%s%s", kernel->captured ? GPU_CAPTURED : "", kernel->name);
 }
 
-/* Is anything but a version or a twin of cuLaunchKernel what called them? */
+/* Was a kernel launched by another function than a version of cuLaunchKernel? */
 static bool entries_matter(const struct gpu_report_process *process)
 {
 	const struct gpu_report_launch *launch;

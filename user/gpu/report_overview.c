@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The first page of the live table: a head of as many lines always, and of each section as many rows as
- * the screen has room for, the worst first. What is left out of them stands below it.
+ * The first page of the live table: a head with a fixed number of lines, then sections with as
+ * many rows as the screen has room for, the worst first. The tables below have the other rows.
  */
 #include "gpu/report_writer.h"
 
@@ -14,14 +14,14 @@
 #include "profile/stats.h"
 
 #define RATE_WIDTH 10
-#define PENDING_SECONDS 5.0 /* less is usual where nobody asks for each */
+#define PENDING_SECONDS 5.0 /* a shorter time is usual where no call asks for completions */
 
 static size_t least(size_t a, size_t b)
 {
 	return a < b ? a : b;
 }
 
-/* Since the last snapshot, per second. */
+/* The rate since the last snapshot, per second. */
 static double recent_rate(const struct gpu_writer *w, uint64_t count)
 {
 	double seconds = gpu_seconds(w->report->recent_seconds);
@@ -92,7 +92,7 @@ static void add_hooked(struct gpu_writer *w)
 				    hooked == 1 ? "y" : "ies");
 }
 
-/* All reasons in one line, as far as that reaches; they stand at the end, too. */
+/* All losses in one line, as far as it reaches; the end of the table has them, too. */
 static void add_lost(struct gpu_writer *w)
 {
 	const struct gpu_report *report = w->report;
@@ -121,12 +121,15 @@ static void add_lost(struct gpu_writer *w)
 
 /* Sections. */
 
-/* Lines that are left, and sections that still want some. */
+/* Lines that are left, and sections that still need some. */
 struct room {
 	size_t lines, sections;
 };
 
-/* Rows of a section of nr that are shown: of its share of lines its head and a blank one are none. */
+/*
+ * The rows that a section of nr rows shows. Its share of lines includes its head and a blank
+ * line.
+ */
 static size_t room_take(struct room *room, size_t nr)
 {
 	size_t share = room->lines / (room->sections ? room->sections : 1), rows;
@@ -134,7 +137,7 @@ static size_t room_take(struct room *room, size_t nr)
 	room->sections -= room->sections > 0;
 	rows = share > 3 ? share - 2 : 1;
 	if (nr > rows)
-		rows = rows > 1 ? rows - 1 : 1; /* what is left out takes a line */
+		rows = rows > 1 ? rows - 1 : 1; /* the line that counts the others */
 	rows = least(rows, nr);
 	room->lines -= least(room->lines, 2 + rows + (rows < nr));
 	return rows;
@@ -146,7 +149,7 @@ static void add_more(struct gpu_writer *w, size_t nr, size_t shown, const char *
 		gpu_add_rest_printf(w, "    ... %zu more %s", nr - shown, what);
 }
 
-/* What has not come back, of all processes. */
+/* Calls that have not returned and collectives that are not complete, of all processes. */
 struct stuck {
 	const struct gpu_report_process *process;
 	const struct gpu_report_open *open; /* or: */
@@ -182,7 +185,7 @@ static size_t stuck_fill(const struct gpu_report *report, struct stuck *stuck)
 	return nr;
 }
 
-/* Python's frames have their file, and tell more than what is in between. */
+/* The innermost Python frame, which has its file and so says most; or else the caller. */
 static const char *where_of(const struct gpu_report_open *open)
 {
 	size_t i;
@@ -279,7 +282,7 @@ static int compare_recent(const void *a, const void *b)
 	       strcmp(x->name, y->name);
 }
 
-/* Of all processes, each once. */
+/* The kernels of all processes, each once. */
 static size_t kernels_fill(const struct gpu_report *report, struct kernel *kernels)
 {
 	const struct gpu_report_launch *launch;
@@ -352,7 +355,7 @@ void gpu_add_overview(struct gpu_writer *w, size_t screen_rows)
 	add_hooked(w);
 	add_lost(w);
 	room.sections -= !nr;
-	/* One for what tells of keys, below. */
+	/* One line is for the help on keys, below. */
 	room.lines = screen_rows > GPU_OVERVIEW_HEAD + 1 ? screen_rows - GPU_OVERVIEW_HEAD - 1 : 1;
 	add_stuck(w, stuck, nr, &room);
 	free(stuck);

@@ -12,7 +12,7 @@
 /* A value takes up to 15 times the bytes of its text. */
 #define MAX_PARSED_BYTES ((size_t)1 << 30)
 #define MAX_STRING_BYTES (128U << 20)
-/* Of all files: 8,192 processes of a large job with many communicators each. */
+/* The limit for all files: 8,192 processes of a large job with several communicators each. */
 #define MAX_PROCESSES 65536
 #define MAX_SECONDS 1e9
 
@@ -164,7 +164,9 @@ static bool grouped_check(struct gpu_read *read, const json_t *from, void *row)
 	return kept;
 }
 
-/* A group is complete if all that it waits for is known; of sends and receives that is a peer, too. */
+/*
+ * A group is complete if all that it waits for is known; of sends and receives that is a peer, too.
+ */
 static bool open_check(struct gpu_read *read, const json_t *from, void *row)
 {
 	struct gpu_report_open *to = row;

@@ -3,13 +3,13 @@
 #define BPFPROF_GPU_REPORT_READ_H
 
 /*
- * Reads files of `bpfprof gpu --once --json` for `report --nccl`. A file may come from anywhere: its
- * bytes, depth and kept entries are bounded, and an entry of the wrong type is skipped and counted. The
- * reader fills the structs of gpu/report.h that the analysis of NCCL needs (the kinds in
- * gpu/report_fields.h). Strings are those of the file up to a NUL, not yet safe for a terminal; equal
- * strings have one address. A silent process has only its names and threads. gpu_json() cannot write a
- * report that was read, since not all flags of known values are set. Everything lives until
- * gpu_read_fini().
+ * Reads files of `bpfprof gpu --once --json` for `report --nccl`. A file may come from anywhere:
+ * its bytes, depth and kept entries are bounded, and an entry of the wrong type is skipped and
+ * counted. The reader fills the structs of gpu/report.h that the analysis of NCCL needs (the kinds
+ * in gpu/report_fields.h). Strings are those of the file up to a NUL, not yet safe for a terminal;
+ * equal strings have one address. A silent process has only its names and threads. gpu_json()
+ * cannot write a report that was read, since not all flags of known values are set. Everything
+ * lives until gpu_read_fini().
  */
 
 #include <stdbool.h>

@@ -23,7 +23,7 @@
 
 /* Calls that have not returned. */
 
-/* What follows it tells of a call in it, too. */
+/* The communicator of a call, before its other arguments. */
 static void add_comm_of(struct gpu_writer *w, uint64_t va)
 {
 	const struct gpu_report_comm *comm = gpu_report_comm_of(w->process, va);
@@ -49,14 +49,14 @@ static void add_grouped(struct gpu_writer *w, const struct gpu_report_grouped *r
 	gpu_add_words(w, "stream 0x%" PRIx64, row->stream);
 }
 
-/* What ncclGroupEnd waits for, or why that is not known. */
+/* The collectives that ncclGroupEnd waits for, or why they are not known. */
 static void add_group(struct gpu_writer *w, const struct gpu_report_group *group)
 {
 	size_t shown = w->rows && group->nr > MAX_GROUP ? MAX_GROUP : group->nr, i;
 	uint64_t told = 0;
 
 	if (!group->known) {
-		gpu_add_words(w, "    in the group: not known, it began before it was watched");
+		gpu_add_words(w, "    in the group: not known, the group began before the hooks");
 		return;
 	}
 	if (!group->nr && !group->calls) {
@@ -71,14 +71,14 @@ static void add_group(struct gpu_writer *w, const struct gpu_report_group *group
 	}
 	gpu_add_more(w, group->nr, shown);
 	if (told < group->calls)
-		gpu_add_words(w, "    %s %" PRIu64 " %s of which nothing is known",
+		gpu_add_words(w, "    %s %" PRIu64 " %s that are not known",
 			      group->nr ? "and" : "in the group:", group->calls - told,
-			      group->nr ? "more," : "collectives,");
+			      group->nr ? "more" : "collectives");
 	else if (!group->complete)
-		gpu_add_words(w, "    (that is not certain)");
+		gpu_add_words(w, "    (this may not be all)");
 }
 
-/* "1.2 GB bfloat16 sum," and whom it waits for, or the end of a communicator, which has no bytes. */
+/* "1.2 GB bfloat16 sum," and the communicator. The end of a communicator has no bytes. */
 static void add_collective(struct gpu_writer *w, const struct gpu_report_open *open)
 {
 	char text[UNITS_TEXT];
@@ -304,7 +304,7 @@ static void add_allocations(struct gpu_writer *w, const char *what,
 			what, units_bytes(live, memory->live_bytes),
 			units_bytes(peak, memory->peak_bytes), memory->allocations, memory->frees);
 	if (memory->unknown_frees)
-		gpu_add_words(w, "    %" PRIu64 " frees were of memory from before the start",
+		gpu_add_words(w, "    %" PRIu64 " frees were of memory allocated before the start",
 			      memory->unknown_frees);
 }
 
@@ -358,10 +358,8 @@ static void add_collective_rows(struct gpu_writer *w, uint64_t comm)
 		gpu_add_bytes(w, c->bytes);
 		gpu_add_time(w, c->ns);
 		gpu_add_time(w, c->max_ns);
-		gpu_add_rest_printf(w, "%s%s %s%s%s%s%s", c->captured ? GPU_CAPTURED : "",
-				    c->operation, c->datatype, *c->extra ? " " : "",
-				    !strcmp(c->extra_name, "op") ? "" : c->extra_name,
-				    *c->extra && strcmp(c->extra_name, "op") ? " " : "", c->extra);
+		buf_add_str(w->dst, c->captured ? GPU_CAPTURED : "");
+		gpu_add_operation(w, c->operation, c->datatype, c->extra_name, c->extra);
 	}
 	gpu_add_more(w, nr, shown);
 	free(rows);
@@ -378,14 +376,14 @@ static void add_comm(struct gpu_writer *w, const struct gpu_report_comm *comm)
 	else
 		gpu_add_words(w, "rank not known");
 	if (comm->calls) {
-		buf_printf(w->dst, "    %" PRIu64 " call%s since it was met, the last one ",
+		buf_printf(w->dst, "    %" PRIu64 " call%s since it was first seen, the last one ",
 			   comm->calls, comm->calls == 1 ? "" : "s");
 		gpu_add_rest(w, comm->last);
 	}
 	add_collective_rows(w, comm->comm);
 }
 
-/* Also those of communicators that there was no room for. */
+/* Also collectives of communicators that had no room. */
 static void add_comms(struct gpu_writer *w)
 {
 	const struct gpu_report_process *process = w->process;
@@ -430,7 +428,7 @@ static void add_nothing(struct gpu_writer *w, const char *indent)
 	gpu_line_end(w);
 }
 
-/* Where it runs and what for, if that is known. */
+/* The pod, the container and the Ray task, if they are known. */
 static void add_place(struct gpu_writer *w, const struct gpu_report_process *process)
 {
 	const char *separator = "";
@@ -480,7 +478,7 @@ static void add_process(struct gpu_writer *w, const struct gpu_report_process *p
 	add_comms(w);
 }
 
-/* What it rests on, and what is missing. */
+/* The hooked libraries and the losses. */
 
 static void add_library(struct gpu_writer *w, const struct gpu_report_library *library)
 {
@@ -526,7 +524,7 @@ static void add_tail(struct gpu_writer *w)
 		add_reason(w, &report->lost[i]);
 }
 
-/* The longest that a call of it has not returned for. */
+/* The time of the longest call that hangs. */
 static double hung_seconds(const struct gpu_report_process *process)
 {
 	double most = 0;
@@ -552,7 +550,7 @@ static int compare_processes(const void *a, const void *b)
 	       GPU_ORDER(y->blocked_ns, x->blocked_ns) ?: GPU_ORDER(x->index, y->index);
 }
 
-/* Those with calls that hang first, then those that do most now: to be freed. */
+/* Processes with calls that hang first, then the busiest. The caller frees the array. */
 static size_t *order_of(struct gpu_writer *w)
 {
 	const struct gpu_report *report = w->report;

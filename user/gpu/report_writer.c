@@ -53,6 +53,15 @@ void gpu_add_rest_printf(struct gpu_writer *w, const char *fmt, ...)
 	gpu_add_rest(w, line);
 }
 
+void gpu_add_operation(struct gpu_writer *w, const char *operation, const char *datatype,
+		       const char *extra_name, const char *extra)
+{
+	bool named = *extra && strcmp(extra_name, "op");
+
+	gpu_add_rest_printf(w, "%s %s%s%s%s%s", operation, datatype, *extra ? " " : "",
+			    named ? extra_name : "", named ? " " : "", extra);
+}
+
 void gpu_add_words(struct gpu_writer *w, const char *fmt, ...)
 {
 	char line[256];
@@ -86,7 +95,7 @@ void gpu_add_count(struct gpu_writer *w, size_t width, uint64_t count)
 	add_cell(w, width, units_count(text, count));
 }
 
-/* Nothing is a dash: a column of zeros hides what is not. */
+/* 0 is a dash, since a column of zeros hides the other numbers. */
 void gpu_add_bytes(struct gpu_writer *w, uint64_t bytes)
 {
 	char text[UNITS_TEXT];

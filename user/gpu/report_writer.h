@@ -3,8 +3,8 @@
 #define BPFPROF_GPU_REPORT_WRITER_H
 
 /*
- * Lines and columns of gpu_table(): numbers on the left, and last the name, which is cut to the room
- * that is left. The destination keeps the first error.
+ * Lines and columns of gpu_table(): numbers on the left, and last the name, which is cut to the
+ * room that is left. The destination keeps the first error.
  */
 
 #include <stdbool.h>
@@ -51,6 +51,9 @@ void gpu_add_name_cell(struct gpu_writer *w, size_t width, const char *name);
 void gpu_add_rest(struct gpu_writer *w, const char *name);
 void gpu_add_rest_printf(struct gpu_writer *w, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
+/* Adds "ncclReduce float32 root 3", cut to the rest of the line, and ends the line. */
+void gpu_add_operation(struct gpu_writer *w, const char *operation, const char *datatype,
+		       const char *extra_name, const char *extra);
 /* Adds words of the program's own, which are not cut, and ends the line. */
 void gpu_add_words(struct gpu_writer *w, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));

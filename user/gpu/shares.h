@@ -6,7 +6,9 @@
 
 #include <stdint.h>
 
-/* Takes the part of *total for share out of *all, and subtracts both; the last share gets the rest. */
+/*
+ * Takes the part of *total for share out of *all, and subtracts both; the last share gets the rest.
+ */
 uint64_t share_take(uint64_t *total, uint64_t *all, uint64_t share);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the kernel has counted of hooked calls, taken out of its maps and sorted. */
+/* Reads the kernel's maps of hooked calls and sorts their entries. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -38,8 +38,8 @@ static void add_count(struct gpu_snapshot *snapshot, const struct call_table_cou
 }
 
 /*
- * The call that the thread is in; in a garbage collection what a finalizer has called, if it has called
- * something: that is what it waits for.
+ * The call that the thread is in; in a garbage collection what a finalizer has called, if it has
+ * called something: that is what it waits for.
  */
 static const struct bpfprof_gpu_open *open_choose(const struct bpfprof_gpu_thread *thread)
 {
@@ -90,7 +90,7 @@ static int compare_key_process(const struct bpfprof_gpu_key *a, const struct bpf
 	return compare_process(a->pid, a->start_ns, b->pid, b->start_ns);
 }
 
-/* By process, then what is used most, so that tables need not sort again. */
+/* By process, then by calls, the most first, so that tables need not sort again. */
 static int compare_counts(const void *a, const void *b)
 {
 	const struct call_table_count *x = a, *y = b;
@@ -144,7 +144,7 @@ void gpu_snapshot_waits(const struct gpu_snapshot *snapshot, struct call_table *
 				memcmp(&counts[k].key, &open->key, sizeof(open->key));
 		     k++)
 			;
-		/* There was no room for it, or nobody wants it. */
+		/* The map had no room for the key, or its process does not count. */
 		if (k == nr || compare_key_process(&counts[k].key, &open->key))
 			continue;
 		counts[k].count.ns += snapshot->ts_ns - open->begin_ns;
@@ -198,7 +198,7 @@ static void add_part(void *arg, const struct call_table_count *part)
 	add_count(arg, part);
 }
 
-/* By kernel, where several had the same handle one after the other. */
+/* Splits counts by kernel, where a handle had several kernels one after the other. */
 static void split(struct gpu_snapshot *snapshot, const struct call_table *table)
 {
 	size_t nr = snapshot->nr_counts, left = 0, i;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * All events are gone through twice: to know how long they become and which streams there are, and
- * to write them. In between it is known how many of the oldest there is no room for.
+ * Reads all events twice: first for their length and their streams, then to write them. In
+ * between it computes how many of the oldest events have no room.
  */
 #include "gpu/timeline.h"
 
@@ -23,12 +23,15 @@
 #define MAX_ENDINGS 4096
 #define MAX_TEXT_BYTES 4096
 #define MAX_ARGS_BYTES 32768
-/* Thread ids are below it (PID_MAX_LIMIT): what is no thread has others. */
+/* Thread ids are below it (PID_MAX_LIMIT); tracks that are no thread have ids from it on. */
 #define TITLE_TRACK (1U << 22)
 #define STREAM_TRACK (TITLE_TRACK + 1)
 #define STREAM_LEGACY 1 /* CU_STREAM_LEGACY, CU_STREAM_PER_THREAD */
 #define STREAM_PER_THREAD 2
-/* Of the file, beside the events: head, end and reasons; what begins anew where the oldest end. */
+/*
+ * Bytes of a file beside the events: head, end, reasons; and what is written again where the
+ * oldest events end.
+ */
 #define REST_BYTES 8192
 #define AGAIN_BYTES 512
 #define NOTE                                                                                       \
@@ -47,18 +50,18 @@ struct stream {
 	struct stream_key key;
 	struct stream *next; /* of the same process */
 	uint32_t track;
-	bool open; /* launched on, and not waited for */
+	bool open; /* it has launches that no call has waited for */
 	uint64_t begin_ns;
-	uint64_t id; /* of this span */
+	uint64_t id; /* of the present span */
 };
 
-/* Of a process. */
+/* A process in the trace. */
 struct view {
 	uint32_t pid;
 	const struct call_table_process *known; /* or NULL */
 	struct stream *streams;
-	uint64_t title; /* that it is busy with, or 0 */
-	bool titled; /* it had one at some time */
+	uint64_t title; /* the present one, or 0 */
+	bool titled; /* it had a title at some time */
 };
 
 struct ending {
@@ -92,7 +95,7 @@ static bool ends_with(const char *text, const char *end)
 	return len >= end_len && !strcmp(text + len - end_len, end);
 }
 
-/* Where a call without a stream, or with stream 0, belongs: to the thread's own default stream? */
+/* Does a call without a stream, or with stream 0, belong to the thread's own default stream? */
 static bool is_per_thread(const struct gpu_function *function)
 {
 	return ends_with(function->name, "_ptsz") || ends_with(function->name, "_ptds");
@@ -173,7 +176,7 @@ static void ending_add(struct timeline *t, const struct stream *stream, uint64_t
 
 static uint32_t shown_tid(const struct timeline *t, const struct gpu_trace_thread *thread)
 {
-	/* In a pid namespace of our own a main thread would have another number than its process. */
+	/* In a pid namespace the main thread would have another number than its process. */
 	return thread->tid == t->processes[thread->process].pid ? t->views[thread->process].pid
 								: thread->tid;
 }
@@ -190,7 +193,7 @@ static void flow_write(struct timeline *t, const struct gpu_trace_event *e, uint
 	chrome_trace_flow(&t->chrome, &event, id, ends);
 }
 
-/* What a stream was given. */
+/* Writes work that the host enqueued on a stream. */
 static void enqueue(struct timeline *t, const struct gpu_trace_event *e,
 		    const struct gpu_function *function, const char *name)
 {
@@ -220,7 +223,9 @@ static void stream_close(struct timeline *t, struct stream *stream, const struct
 	ending_add(t, stream, e->begin_ns + e->ns);
 }
 
-/* The call has waited for what was launched before it. For an event: on which stream is not known. */
+/*
+ * The call has waited for what was launched before it. For an event: on which stream is not known.
+ */
 static void wait_for(struct timeline *t, const struct gpu_trace_event *e,
 		     const struct gpu_function *function)
 {
@@ -252,7 +257,7 @@ static bool has_comm(uint32_t kind)
 	       kind == GPU_KIND_COMM_END;
 }
 
-/* What happened on the device's side, as far as the host knows. */
+/* Writes the effects of a call on streams, as far as the host knows them. */
 static void call_effects(struct timeline *t, const struct gpu_trace_event *e,
 			 const struct gpu_function *function, const char *kernel)
 {
@@ -319,7 +324,7 @@ static void title_set(struct timeline *t, uint32_t process, uint64_t title, uint
 					    .tid = TITLE_TRACK,
 					    .ts_ns = ts_ns };
 
-	if (!t->processes[process].nr_calls) /* nobody asked for those */
+	if (!t->processes[process].nr_calls) /* the process is not in the trace */
 		return;
 	if (view->title)
 		chrome_trace_end(&t->chrome, &event);
@@ -339,7 +344,7 @@ static void event_write(struct timeline *t, const struct gpu_trace_event *e)
 		call_write(t, e);
 }
 
-/* As before the first event. Which streams there are stays known. */
+/* Closes all spans, as before the first event. The streams stay known. */
 static void spans_reset(struct timeline *t)
 {
 	struct stream *stream;
@@ -349,7 +354,7 @@ static void spans_reset(struct timeline *t)
 	t->nr_endings = 0;
 }
 
-/* From here on it is written. What goes on at that time begins here. */
+/* Events from here on are written. Titles in progress begin here. */
 static void skip_end(struct timeline *t, uint64_t ts_ns)
 {
 	uint64_t title;

@@ -3,10 +3,10 @@
 #define BPFPROF_GPU_TIMELINE_H
 
 /*
- * Writes a trace of CUDA and NCCL calls as a file that opens in Perfetto. Each process has a track per
- * thread with its calls; a track per CUDA stream with the work that the host enqueued, at the time of the
- * call, since the GPU itself cannot be seen; spans from the first launch on a stream to the return of the
- * call that waited for it; and the tasks of a Ray worker.
+ * Writes a trace of CUDA and NCCL calls as a file that opens in Perfetto. Each process has a track
+ * per thread with its calls; a track per CUDA stream with the work that the host enqueued, at the
+ * time of the call, since the GPU itself cannot be seen; spans from the first launch on a stream to
+ * the return of the call that waited for it; and the tasks of a Ray worker.
  */
 
 #include <stdbool.h>

@@ -111,14 +111,14 @@ static void call_add(struct gpu_trace *trace, const struct bpfprof_gpu_trace *ca
 	trace->processes[process->index].nr_calls++;
 	memcpy(trace->threads[thread->index].name, call->comm, BPFPROF_COMM_LEN);
 	event.thread = thread->index;
-	/* Where it is a result, there has to be one. */
+	/* A handle that is a result is valid if the call has returned without an error. */
 	if (!function->wire.out || (returned && !call->result))
 		event.handle = call->handle;
 	memcpy(event.dims, call->dims, sizeof(event.dims));
 	spool_add(trace->spool, &event);
 }
 
-/* What was noted as open has come to its end. */
+/* An open call that was noted has ended. */
 static void open_forget(struct gpu_trace *trace, const struct bpfprof_gpu_trace *call)
 {
 	size_t i;
@@ -138,7 +138,7 @@ void gpu_trace_call(struct gpu_trace *trace, const struct bpfprof_gpu_trace *cal
 	call_add(trace, call);
 }
 
-/* One of thread's open calls, as if it were told. False: it is none that is traced. */
+/* Makes a record of one of a thread's open calls. False: it is not traced. */
 static bool open_fill(uint32_t tid, const struct bpfprof_gpu_thread *thread, uint32_t nr,
 		      struct bpfprof_gpu_trace *ret)
 {
@@ -190,8 +190,7 @@ void gpu_trace_note_open(struct gpu_trace *trace, uint32_t tid,
 		if (vec_grow(trace->open, trace->nr_open + 1, trace->cap_open, VEC_BOUNDED))
 			trace->calls_lost++;
 		else
-			trace->nr_open +=
-				open_fill(tid, thread, i, &trace->open[trace->nr_open]);
+			trace->nr_open += open_fill(tid, thread, i, &trace->open[trace->nr_open]);
 	}
 }
 
@@ -201,7 +200,7 @@ static int compare(const void *a, const void *b)
 
 	if (x->begin_ns != y->begin_ns)
 		return x->begin_ns < y->begin_ns ? -1 : 1;
-	if (x->ns != y->ns) /* what is inside comes later */
+	if (x->ns != y->ns) /* calls inside it come later */
 		return x->ns > y->ns ? -1 : 1;
 	return (x->thread > y->thread) - (x->thread < y->thread);
 }

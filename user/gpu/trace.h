@@ -4,8 +4,8 @@
 
 /*
  * Keeps each CUDA and NCCL call of the stream, the newest up to a limit, in a file without a name
- * (base/spool.h), and the tasks of Ray workers. Processes, threads and titles are bounded; calls without
- * room are counted.
+ * (base/spool.h), and the tasks of Ray workers. Processes, threads and titles are bounded; calls
+ * without room are counted.
  */
 
 #include <stddef.h>
@@ -64,8 +64,8 @@ void gpu_trace_title(struct gpu_trace *trace, const struct bpfprof_title_event *
 void gpu_trace_leave(struct gpu_trace *trace, uint32_t tid, const struct bpfprof_gpu_thread *thread,
 		     uint64_t now_ns);
 /*
- * The end of a trace: the caller first notes the open calls of each thread, then takes in the rest of the
- * stream, which may end some of them, then closes the trace. 0 or -errno.
+ * The end of a trace: the caller first notes the open calls of each thread, then takes in the rest
+ * of the stream, which may end some of them, then closes the trace. 0 or -errno.
  */
 void gpu_trace_note_open(struct gpu_trace *trace, uint32_t tid,
 			 const struct bpfprof_gpu_thread *thread);

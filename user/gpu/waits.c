@@ -14,7 +14,7 @@
 
 /* A collective that is not known to be complete. */
 struct pending {
-	struct pending *next; /* of the process: put on any stream later */
+	struct pending *next; /* of the process, in the order of records */
 	size_t row; /* or NO_ROW */
 	struct bpfprof_gpu_key key; /* as it was counted */
 	uint64_t stream;
@@ -48,7 +48,7 @@ struct gpu_waits {
 	uint64_t processes_lost, rows_lost, pending_lost, captured, unknown;
 };
 
-/* Made as needed; NULL if there is no room. */
+/* Finds or adds a process; NULL: there is no room. */
 static struct process *process_get(struct gpu_waits *waits, uint32_t pid, uint64_t start_ns)
 {
 	struct process *process = process_map_get(&waits->processes, pid, start_ns);
@@ -125,7 +125,7 @@ static void collective_add(struct gpu_waits *waits, struct process *process,
 		waits->rows[row].pending++;
 }
 
-/* Of the process's list; the link that held it holds the next one then. */
+/* Removes the collective that *link points to; *link is then the next one. */
 static void pending_remove(struct gpu_waits *waits, struct process *process, struct pending **link)
 {
 	struct pending *pending = *link;
@@ -290,7 +290,10 @@ void gpu_waits_exit(struct gpu_waits *waits, uint32_t pid, uint64_t start_ns, ui
 		hash_table_remove(&waits->processes, process);
 }
 
-/* Those of a process stand in the order in which they came, not quite in that of their calls. */
+/*
+ * The collectives of a process are in the order of their records, not quite in that of their
+ * calls.
+ */
 void gpu_waits_poll(struct gpu_waits *waits)
 {
 	const struct pending *pending;
@@ -352,7 +355,10 @@ uint64_t gpu_waits_group(const struct gpu_waits *waits, const struct bpfprof_tas
 
 	*ret_nr = 0;
 	for (pending = process ? process->first : NULL; pending; pending = pending->next) {
-		/* After it began: the end is over, and that is another group. */
+		/*
+		 * Collectives after the begin of the end belong to another group: the end is
+		 * over.
+		 */
 		if (pending->tid != task->tid || pending->issued_ns || pending->begin_ns > end_ns)
 			continue;
 		total++;

@@ -3,10 +3,11 @@
 #define BPFPROF_GPU_WAITS_H
 
 /*
- * How long collectives take until they are complete: from their call to the first proof that the process
- * itself saw (bpf/gpu/waits.bpf.h), which is an upper bound; and how long the devices of processes were
- * idle. Collectives are grouped by operation, size and communicator, and each complete one is passed to a
- * callback. All is bounded, for one process and in all; what has no room is counted.
+ * How long collectives take until they are complete: from their call to the first proof that the
+ * process itself saw (bpf/gpu/waits.bpf.h), which is an upper bound; and how long the devices of
+ * processes were idle. Collectives are grouped by operation, size and communicator, and each
+ * complete one is passed to a callback. All is bounded, for one process and in all; what has no
+ * room is counted.
  */
 
 #include <stdbool.h>
@@ -79,8 +80,8 @@ void gpu_waits_notify(struct gpu_waits *waits,
 		      void (*complete)(void *arg, const struct bpfprof_gpu_key *key, uint64_t ns),
 		      void *arg);
 /*
- * For a program without an end, which needs no rows: there are none, ended processes are forgotten, and
- * limits are divided by share. Called before all else.
+ * For a program without an end, which needs no rows: there are none, ended processes are forgotten,
+ * and limits are divided by share. Called before all else.
  */
 void gpu_waits_no_rows(struct gpu_waits *waits, unsigned int share);
 
@@ -98,8 +99,9 @@ void gpu_waits_poll(struct gpu_waits *waits);
 const struct gpu_waits_times *gpu_waits_times(const struct gpu_waits *waits, uint32_t pid,
 					      uint64_t start_ns);
 /*
- * The collectives that a thread has put into the group whose end it has been in since end_ns: *ret_nr
- * kinds of them, max at most, in the order of their calls. Returns the number of all collectives.
+ * The collectives that a thread has put into the group whose end it has been in since end_ns:
+ * *ret_nr kinds of them, max at most, in the order of their calls. Returns the number of all
+ * collectives.
  */
 uint64_t gpu_waits_group(const struct gpu_waits *waits, const struct bpfprof_task_id *task,
 			 uint64_t end_ns, struct gpu_waits_grouped *dst, size_t max,

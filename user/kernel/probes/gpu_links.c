@@ -33,7 +33,10 @@
 #define MAX_PYTHON_SITES (BPFPROF_GPU_MAX_SITES / 2)
 #define MAX_SCOPED (4 * GPU_LINKS_MAX_PROCESSES) /* files in processes: three links each at most */
 
-/* Where functions begin, where those whose end matters return, and sites inside of them. */
+/*
+ * Places where functions begin, where functions return whose end matters, and sites inside
+ * functions.
+ */
 struct pair {
 	int *fds; /* one for each of these, or with perf's uprobes for each place */
 	size_t nr;
@@ -43,11 +46,11 @@ struct hooked_file {
 	struct gpu_links_file id;
 	struct gpu_library *library;
 	int fd;
-	bool everywhere; /* pair holds in all processes */
+	bool everywhere; /* the pair is for all processes */
 	struct pair pair;
 	struct backoff backoff;
 	int err;
-	uint32_t first_site; /* of the library's, in the map gpu_sites */
+	uint32_t first_site; /* of the library's sites, in the map gpu_sites */
 };
 
 /* A file in one process. */
@@ -67,13 +70,13 @@ struct gpu_links {
 	bool scoped;
 	struct hooked_file files[BPFPROF_GPU_MAX_FILES]; /* as in the map gpu_files */
 	int nr_files;
-	int nr_pythons; /* of these, and of nr_sites those that are theirs */
+	int nr_pythons; /* of these, and of the nr_sites of the library */
 	uint32_t nr_sites, nr_python_sites;
 	struct scoped processes[MAX_SCOPED];
 	size_t nr_processes;
 };
 
-/* Owns what it points to; made for a thread that may be left alone with it. */
+/* A request for a thread, which owns it if the caller stops to wait. */
 struct link_job {
 	int file_fd;
 	int prog_fd;
@@ -128,7 +131,7 @@ static void link_close(void *arg)
 	close(job->file_fd);
 }
 
-/* What a link is for. */
+/* The purpose of a link. */
 enum purpose { ENTRIES, RETURNS, SITES };
 
 static void hooks_fill(struct link_job *job, const struct gpu_links *links, int nr, bool returns)
@@ -140,7 +143,7 @@ static void hooks_fill(struct link_job *job, const struct gpu_links *links, int 
 
 	for (i = 0; i < library->nr; i++) {
 		function = library->hooks[i].function;
-		/* What is traced is seen to end. */
+		/* A trace needs the end of each call. */
 		if (returns && !(functions[function].wire.flags & BPFPROF_GPU_RETURNS) &&
 		    !(links->session->options.gpu_trace &&
 		      BPFPROF_GPU_IS_CALL(functions[function].wire.kind)))
@@ -168,12 +171,12 @@ static int program_fd(const struct gpu_links *links, enum purpose purpose)
 						 [RETURNS] = skel->progs.gpu_return,
 						 [SITES] = skel->progs.gpu_site };
 
-	if (!links->session->options.gpu) /* but windows of the profiler */
+	if (!links->session->options.gpu) /* except windows of the profiler */
 		return bpf_program__fd(skel->progs.window_called);
 	return bpf_program__fd(programs[purpose]);
 }
 
-/* Adds the links for those of the hooks that want them. 0 or -errno. */
+/* Adds the links for the hooks that need them. 0 or -errno. */
 static int links_make(struct gpu_links *links, int nr, pid_t pid, enum purpose purpose,
 		      struct pair *pair)
 {
@@ -221,7 +224,7 @@ static void pair_close(struct gpu_links *links, struct pair *pair)
 	pair->fds = NULL;
 }
 
-/* All links or none: a call whose return alone is seen would be told as an accident. */
+/* Makes all links or none: a call of which only the return is seen would count as an error. */
 static int pair_make(struct gpu_links *links, int nr, pid_t pid, struct pair *ret)
 {
 	struct pair pair = { 0 };
@@ -243,7 +246,7 @@ static bool may_work_later(int err)
 	return err == -EBUSY || err == -ETIMEDOUT;
 }
 
-/* Which of the links of a file count, and where its communicators have their rank. */
+/* Sets which links of a file count, and the offset of the rank in its communicators. */
 static int file_publish(struct gpu_links *links, int nr, bool everywhere)
 {
 	const struct bpfprof_gpu_file wire = { .comm_rank = links->files[nr].library->comm_rank,
@@ -261,7 +264,10 @@ static bool is_python(const struct gpu_library *library)
 	return library->layers == 1U << GPU_LAYER_PYTHON;
 }
 
-/* Each virtual environment may have a Python of its own: they must leave room for what makes calls. */
+/*
+ * Each virtual environment may have its own Python; they must leave room for libraries with
+ * calls.
+ */
 static bool too_many_pythons(const struct gpu_links *links, const struct gpu_library *library)
 {
 	return is_python(library) &&
@@ -269,7 +275,7 @@ static bool too_many_pythons(const struct gpu_links *links, const struct gpu_lib
 		links->nr_python_sites + library->nr_sites > MAX_PYTHON_SITES);
 }
 
-/* The library's sites into their map. */
+/* Writes the library's sites into their map. */
 static int sites_publish(struct gpu_links *links, struct hooked_file *file)
 {
 	const struct gpu_library *library = file->library;
@@ -289,7 +295,10 @@ static int sites_publish(struct gpu_links *links, struct hooked_file *file)
 	return 0;
 }
 
-/* In all processes. The links of single ones count until those for all are there, and no longer. */
+/*
+ * Hooks a file in all processes. Links of single processes count until those for all exist, and
+ * not after.
+ */
 static int file_hook(struct gpu_links *links, int nr)
 {
 	struct hooked_file *file = &links->files[nr];
@@ -389,7 +398,10 @@ static bool has_room(const struct gpu_links *links, uint32_t pid)
 	return nr < GPU_LINKS_MAX_PROCESSES;
 }
 
-/* From here on in all processes. What cannot be had so stays with those that have it. */
+/*
+ * Hooks all files in all processes. A file that cannot be hooked so keeps its links of single
+ * processes.
+ */
 void gpu_links_widen(struct gpu_links *links)
 {
 	int i;

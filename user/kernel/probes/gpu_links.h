@@ -3,16 +3,17 @@
 #define BPFPROF_KERNEL_PROBES_GPU_LINKS_H
 
 /*
- * The links that hook libraries: in all processes that map a file, or in chosen processes alone, so that
- * calls in other processes cost nothing. Each process with a link costs the other such processes some
- * 40 ns per call. So past GPU_LINKS_MAX_PROCESSES the links are made anew for all processes. No call is
- * missed or counted twice then: the map gpu_files says which kind of link is in force.
+ * The links that hook libraries: in all processes that map a file, or in chosen processes alone, so
+ * that calls in other processes cost nothing. Each process with a link costs the other such
+ * processes some 40 ns per call. So past GPU_LINKS_MAX_PROCESSES the links are made anew for all
+ * processes. No call is missed or counted twice then: the map gpu_files says which kind of link is
+ * in force.
  *
- * Kernels without uprobe_multi have perf's uprobes (uprobe_perf.h), in all processes only.
+ * * Kernels without uprobe_multi have perf's uprobes (uprobe_perf.h), in all processes only.
  *
- * Making a link reads pages of the file while no process of the machine can fork. So files on FUSE, whose
- * server may never answer, are not hooked, and a link has a deadline, after which it is tried again a few
- * times (base/backoff.h).
+ * * Making a link reads pages of the file while no process of the machine can fork. So files on
+ * FUSE, whose server may never answer, are not hooked, and a link has a deadline, after which it is
+ * tried again a few times (base/backoff.h).
  */
 
 #include <stdbool.h>
@@ -46,14 +47,14 @@ bool gpu_links_are_scoped(const struct gpu_links *links);
 /* The number of an added file, or -ENOENT. */
 int gpu_links_find(const struct gpu_links *links, const struct gpu_links_file *file);
 /*
- * Adds a file, and hooks it unless links are of single processes. Copies library and duplicates file_fd.
- * Returns the number of the file; -ENOSPC: no room; or -errno: it cannot be hooked.
+ * Adds a file, and hooks it unless links are of single processes. Copies library and duplicates
+ * file_fd. Returns the number of the file; -ENOSPC: no room; or -errno: it cannot be hooked.
  */
 int gpu_links_add(struct gpu_links *links, const struct gpu_links_file *file,
 		  const struct gpu_library *library, int file_fd);
 /*
- * Hooks the file in one more process, which is pid in the outermost pid namespace and own_pid in that of
- * this program. 1; 0: it was hooked already; or the -errno of gpu_links_error().
+ * Hooks the file in one more process, which is pid in the outermost pid namespace and own_pid in
+ * that of this program. 1; 0: it was hooked already; or the -errno of gpu_links_error().
  */
 int gpu_links_process(struct gpu_links *links, int file, uint32_t pid, uint32_t own_pid);
 /* A process has ended. */

@@ -61,8 +61,8 @@ bool gpu_maps_thread_is_in(const struct session *session, uint32_t tid,
 /* Is the thread, of the process that started then, in a copy to the device that it waits for? */
 bool gpu_maps_thread_copies(const struct session *session, uint32_t tid, uint64_t start_ns);
 /*
- * Has the thread ended, in a call that never returns? False in a pid namespace of our own, where the
- * kernel cannot be asked: there the end of the process is the answer.
+ * Has the thread ended, in a call that never returns? False in a pid namespace of our own, where
+ * the kernel cannot be asked: there the end of the process is the answer.
  */
 bool gpu_maps_thread_has_ended(const struct session *session, uint32_t pid, uint32_t tid);
 /* The same of a process. */
@@ -90,8 +90,8 @@ void gpu_maps_thread_delete(const struct session *session, uint32_t tid);
 void gpu_maps_sweep(const struct session *session, uint64_t idle_since_ns);
 
 /*
- * Calls count only in the profiler's windows [start, stop) of each process, which key.flags say, and
- * in processes that gpu_probes_step() says are in a step. 0 or -errno.
+ * Calls count only in the profiler's windows [start, stop) of each process, which key.flags say,
+ * and in processes that gpu_probes_step() says are in a step. 0 or -errno.
  */
 int gpu_maps_steps(const struct session *session, uint64_t start, uint64_t stop);
 /* Sets or clears a bit of enum BPFPROF_STEPPING_* for a process. False: there is no room. */

@@ -22,16 +22,16 @@
 #include "proc/images.h"
 #include "proc/processes.h"
 
-#define MAX_SCANNED (4 * PROCESSES_MAX) /* processes, with those whose end was not seen */
+#define MAX_SCANNED (4 * PROCESSES_MAX) /* processes, also those whose end was not seen */
 #define MAX_LISTED (2 * BPFPROF_GPU_MAX_FILES)
 
-/* What was found out of a process, as its mappings were then. */
+/* A process that was scanned, and its state at that time. */
 struct scanned_process {
 	struct hash_node node;
 	uint32_t pid;
 	uint64_t start_ns, exec_id, read_ns;
 	size_t nr_mappings;
-	bool late; /* it had a library from its parent before that was hooked in it */
+	bool late; /* it inherited a library and ran before this was hooked in it */
 };
 
 struct listed_image {
@@ -43,23 +43,20 @@ struct gpu_probes {
 	struct session *session;
 	struct images *images;
 	struct gpu_links *links;
-	uint32_t next_image; /* to be looked at */
-	struct gpu_hidden *hidden; /* how far next_image has been searched for NCCL, or NULL */
+	uint32_t next_image; /* the next image to scan */
+	struct gpu_hidden *hidden; /* the search of next_image for NCCL, or NULL */
 	struct gpu_probes_library libraries[MAX_LISTED];
 	struct gpu_links_file library_ids[MAX_LISTED];
 	int library_files[MAX_LISTED]; /* each one's number in links, or -1 */
 	size_t nr_libraries;
-	uint64_t nr_refused;
-	uint64_t nr_bad_sites[GPU_NR_LAYERS], nr_without_sites[GPU_NR_LAYERS];
-	uint64_t nr_unsearched;
-	/* Only if links are of single processes: */
+	struct gpu_probes_losses losses;
+	/* The rest is for links of single processes. */
 	struct processes *processes;
 	struct hash_table scanned;
 	struct listed_image listed[MAX_LISTED]; /* images that are hooked files */
 	size_t nr_listed;
-	uint64_t begun_boot_ns; /* when those who were there at first had been looked at, or 0 */
-	uint64_t widened_boot_ns; /* when it was found that they do not do, or 0 */
-	uint64_t nr_late, nr_steps_refused;
+	uint64_t begun_boot_ns; /* end of the first scan of processes; 0: not yet */
+	uint64_t widened_boot_ns; /* when all processes were hooked; 0: not yet */
 };
 
 static const char *problem_text(int err)
@@ -82,7 +79,7 @@ static const char *problem_text(int err)
 	}
 }
 
-/* Why nothing is known of what a file should tell of itself. */
+/* Problems with the probes of a file. */
 static const struct sites_problems {
 	const char *absent, *unreadable;
 } sites_problems[GPU_NR_LAYERS] = {
@@ -109,7 +106,10 @@ static int library_hook(struct gpu_probes *probes, const struct gpu_library *lib
 	return file_fd < 0 ? -EBADF : gpu_links_add(probes->links, &id, library, file_fd);
 }
 
-/* Who runs for ever forgets files that nobody maps, and meets them again as new ones. */
+/*
+ * Is a file with a problem listed? A program without an end forgets files that no process maps,
+ * and then finds them again as new images.
+ */
 static bool is_listed(const struct gpu_probes *probes, const struct image *image)
 {
 	const struct gpu_links_file id = file_id(image), *ids = probes->library_ids;
@@ -122,7 +122,7 @@ static bool is_listed(const struct gpu_probes *probes, const struct image *image
 	return false;
 }
 
-/* file: its number in links, or -errno; problem: static, NULL: what that says. */
+/* file: its number in links, or -errno. problem: static; NULL: the text of the errno. */
 static void library_list(struct gpu_probes *probes, const struct image *image,
 			 const struct gpu_library *library, int file, const char *problem)
 {
@@ -132,7 +132,7 @@ static void library_list(struct gpu_probes *probes, const struct image *image,
 	if (file < 0 && is_listed(probes, image))
 		return;
 	if (probes->nr_libraries == MAX_LISTED || err == -ENOSPC)
-		probes->nr_refused++;
+		probes->losses.nr_refused++;
 	if (probes->nr_libraries == MAX_LISTED)
 		return;
 	entry = &probes->libraries[probes->nr_libraries];
@@ -167,13 +167,13 @@ static bool name_begins(const struct image *image, const char *with)
 	return !strncmp(name ? name + 1 : image->path, with, strlen(with));
 }
 
-/* Is it to have PyTorch's probes, which are wanted? */
+/* Does it have the name of a file with PyTorch's probes, and are these wanted? */
 static bool is_torch(const struct gpu_probes *probes, const struct image *image)
 {
 	return probes->session->options.gpu_tensors && name_begins(image, "libc10_cuda.so");
 }
 
-/* Has it the name of a file in which Python's may be, and are they wanted? */
+/* Does it have the name of a file that may have Python's probes, and are these wanted? */
 static bool may_be_python(const struct gpu_probes *probes, const struct image *image)
 {
 	return probes->session->options.gpu_gc &&
@@ -218,8 +218,8 @@ static int sites_read(struct gpu_probes *probes, struct gpu_library *ret, const 
 	if (err)
 		return err == -ENODATA ? err : -EBADMSG;
 	if (!is_listed(probes, image))
-		probes->nr_bad_sites[layer] += nr_bad;
-	if (layer == GPU_LAYER_PYTHON && nr_bad) /* one of the two tells nothing */
+		probes->losses.nr_bad_sites[layer] += nr_bad;
+	if (layer == GPU_LAYER_PYTHON && nr_bad) /* one of the two probes is of no use alone */
 		return -EBADMSG;
 	if (!nr || nr > GPU_SITES_MAX - ret->nr_sites)
 		return -EBADMSG;
@@ -229,7 +229,7 @@ static int sites_read(struct gpu_probes *probes, struct gpu_library *ret, const 
 	return 0;
 }
 
-/* Of what it exports only where windows of the profiler begin and end. Is that there? */
+/* Keeps only the functions that begin and end windows of the profiler. False: there are none. */
 static bool windows_only(struct gpu_library *library)
 {
 	size_t i, kept = 0;
@@ -244,19 +244,19 @@ static bool windows_only(struct gpu_library *library)
 	return kept;
 }
 
-/* NCCL may be in it, but nobody can know. */
+/* Lists a file that may contain NCCL and cannot be searched. */
 static void unsearched_list(struct gpu_probes *probes, const struct image *image,
 			    const struct gpu_library *library, int err)
 {
 	if (is_listed(probes, image))
 		return;
-	probes->nr_unsearched++;
+	probes->losses.nr_unsearched++;
 	library_list(probes, image, library, err,
 		     err == -E2BIG ? "too many symbols to be searched for NCCL"
 				   : "its symbols cannot be searched for NCCL");
 }
 
-/* -EAGAIN: at end_ns there was more to be searched. */
+/* -EAGAIN: the search continues after end_ns. */
 static int hidden_read(struct gpu_probes *probes, struct gpu_library *ret,
 		       const struct image *image, uint64_t end_ns)
 {
@@ -276,8 +276,8 @@ static int hidden_read(struct gpu_probes *probes, struct gpu_library *ret,
 }
 
 /*
- * 0: there is something to be hooked in it; -EAGAIN: that is to be gone on with; else what the
- * library is to be listed with, if at all.
+ * 0: the library has functions to hook; -EAGAIN: the search continues; else the error that the
+ * library is listed with, if at all.
  */
 static int library_read(struct gpu_probes *probes, struct gpu_library *ret,
 			const struct image *image, uint64_t end_ns)
@@ -299,7 +299,7 @@ static int library_read(struct gpu_probes *probes, struct gpu_library *ret,
 	return torch != -ENODATA ? torch : python;
 }
 
-/* A library without which zeros do not mean that there is nothing. */
+/* Lists a library whose missing probes make counts of 0 wrong. */
 static void without_sites_list(struct gpu_probes *probes, const struct image *image,
 			       const struct gpu_library *library, int err)
 {
@@ -312,13 +312,13 @@ static void without_sites_list(struct gpu_probes *probes, const struct image *im
 		return;
 	if (is_listed(probes, image))
 		return;
-	probes->nr_without_sites[layer]++;
+	probes->losses.nr_without_sites[layer]++;
 	problems = &sites_problems[layer];
 	library_list(probes, image, library, err,
 		     err == -ENODATA ? problems->absent : problems->unreadable);
 }
 
-/* True: at end_ns it was not through. */
+/* True: the scan continues after end_ns. */
 static bool image_scan(struct gpu_probes *probes, struct image *image, uint64_t now_ns,
 		       uint64_t end_ns)
 {
@@ -329,7 +329,7 @@ static bool image_scan(struct gpu_probes *probes, struct image *image, uint64_t 
 	if (!library)
 		return false;
 	if (images_open(probes->images, image, now_ns)) {
-		/* Of most files that cannot be had nobody expects anything. */
+		/* Most files that cannot be opened are not of interest. */
 		if (is_named(probes, image))
 			library_list(probes, image, library, -EBADF, NULL);
 		return false;
@@ -351,7 +351,10 @@ static bool image_scan(struct gpu_probes *probes, struct image *image, uint64_t 
 	return false;
 }
 
-/* The file that a mapping is of, or -1. From *at on, which goes on behind it. */
+/*
+ * The number of the next hooked file, or -1: searches from mapping *at on, and sets it behind
+ * the match.
+ */
 static int file_next(const struct gpu_probes *probes, const struct process *process, size_t *at)
 {
 	size_t k;
@@ -367,18 +370,18 @@ static int file_next(const struct gpu_probes *probes, const struct process *proc
 
 static void late_set(struct gpu_probes *probes, struct scanned_process *last, bool late)
 {
-	probes->nr_late += late;
-	probes->nr_late -= last->late;
+	probes->losses.nr_late += late;
+	probes->losses.nr_late -= last->late;
 	last->late = late;
 }
 
-/* Did it begin while we watched? Then one of those that we watch has started it. */
+/* Did the process begin after the first scan? Then a target has started it. */
 static bool is_child(const struct gpu_probes *probes, uint64_t start_ns)
 {
 	return probes->begun_boot_ns && start_ns > probes->begun_boot_ns;
 }
 
-/* It has begun before all processes were hooked, as a copy of one that has a library mapped. */
+/* Did it begin before all processes were hooked, as a copy of a process with a mapped library? */
 static bool is_late(const struct gpu_probes *probes, const struct process *process)
 {
 	size_t at = 0;
@@ -388,7 +391,7 @@ static bool is_late(const struct gpu_probes *probes, const struct process *proce
 	       file_next(probes, process, &at) >= 0;
 }
 
-/* Children may be gone before one of them could be hooked by itself. */
+/* A child may end before it can be hooked by itself, so all processes are hooked. */
 static void widen(struct gpu_probes *probes)
 {
 	if (!gpu_links_are_scoped(probes->links))
@@ -397,7 +400,7 @@ static void widen(struct gpu_probes *probes)
 	probes->widened_boot_ns = time_of_clock_ns(CLOCK_BOOTTIME);
 }
 
-/* The process is looked at once more if it is still there. */
+/* The process is scanned again if it still runs. */
 static void scanned_evict(struct gpu_probes *probes)
 {
 	struct scanned_process *oldest = (void *)probes->scanned.oldest;
@@ -406,7 +409,7 @@ static void scanned_evict(struct gpu_probes *probes)
 	hash_table_remove(&probes->scanned, oldest);
 }
 
-/* False: nothing has changed since it was looked at, or there is no memory. */
+/* False: the process has not changed since its last scan, or there is no memory. */
 static bool process_has_changed(struct gpu_probes *probes, const struct process *process)
 {
 	struct scanned_process *last = hash_table_find(&probes->scanned, &process->pid);
@@ -421,7 +424,7 @@ static bool process_has_changed(struct gpu_probes *probes, const struct process 
 		   last->nr_mappings == process->nr_mappings) {
 		return false;
 	}
-	if (process->exec_id != last->exec_id) /* what it had then is gone */
+	if (process->exec_id != last->exec_id) /* its libraries of then are unmapped */
 		late_set(probes, last, false);
 	last->start_ns = process->start_ns;
 	last->exec_id = process->exec_id;
@@ -445,7 +448,10 @@ static void process_scan(struct gpu_probes *probes, const struct process *proces
 			process_log(probes, file, process);
 }
 
-/* Also when all are hooked: of children that began before that it is told who was late. */
+/*
+ * Also runs when all processes are hooked, to count children that began before that and were
+ * late.
+ */
 static void processes_scan(struct gpu_probes *probes)
 {
 	uint64_t now_ns;
@@ -460,7 +466,7 @@ static void processes_scan(struct gpu_probes *probes)
 	if (!probes->begun_boot_ns)
 		probes->begun_boot_ns = now_ns;
 	if (!gpu_links_are_scoped(probes->links) && !probes->widened_boot_ns)
-		probes->widened_boot_ns = now_ns; /* as there were too many */
+		probes->widened_boot_ns = now_ns; /* there were too many processes */
 }
 
 bool gpu_probes_scan(struct gpu_probes *probes, uint64_t now_ns, uint64_t limit_ns)
@@ -498,8 +504,9 @@ void gpu_probes_exit(struct gpu_probes *probes, uint32_t pid, uint64_t start_ns)
 		hash_table_remove(&probes->scanned, last);
 		return;
 	}
-	process = processes_find(probes->processes, pid); /* gone before it was looked at */
-	probes->nr_late += process && process->start_ns == start_ns && is_late(probes, process);
+	process = processes_find(probes->processes, pid); /* it ended before its first scan */
+	probes->losses.nr_late +=
+		process && process->start_ns == start_ns && is_late(probes, process);
 	if (is_child(probes, start_ns))
 		widen(probes);
 }
@@ -509,9 +516,9 @@ bool gpu_probes_are_scoped(const struct gpu_probes *probes)
 	return gpu_links_are_scoped(probes->links);
 }
 
-uint64_t gpu_probes_nr_late(const struct gpu_probes *probes)
+const struct gpu_probes_losses *gpu_probes_losses(const struct gpu_probes *probes)
 {
-	return probes->nr_late;
+	return &probes->losses;
 }
 
 const struct gpu_probes_library *gpu_probes_libraries(struct gpu_probes *probes, size_t *ret_nr)
@@ -529,41 +536,16 @@ const struct gpu_probes_library *gpu_probes_libraries(struct gpu_probes *probes,
 	return probes->libraries;
 }
 
-uint64_t gpu_probes_nr_bad_sites(const struct gpu_probes *probes, enum bpfprof_gpu_layer layer)
-{
-	return probes->nr_bad_sites[layer];
-}
-
-uint64_t gpu_probes_nr_without_sites(const struct gpu_probes *probes, enum bpfprof_gpu_layer layer)
-{
-	return probes->nr_without_sites[layer];
-}
-
-uint64_t gpu_probes_nr_unsearched(const struct gpu_probes *probes)
-{
-	return probes->nr_unsearched;
-}
-
-uint64_t gpu_probes_nr_refused(const struct gpu_probes *probes)
-{
-	return probes->nr_refused;
-}
-
 void gpu_probes_step(struct gpu_probes *probes, uint32_t pid, uint64_t start_ns, bool in_step)
 {
-	probes->nr_steps_refused += !gpu_maps_stepping_set(probes->session, pid, start_ns,
-							   BPFPROF_STEPPING_IN_STEP, in_step);
+	probes->losses.nr_steps_refused += !gpu_maps_stepping_set(
+		probes->session, pid, start_ns, BPFPROF_STEPPING_IN_STEP, in_step);
 }
 
 void gpu_probes_report_windows(struct gpu_probes *probes, uint32_t pid, uint64_t start_ns, bool on)
 {
-	probes->nr_steps_refused += !gpu_maps_stepping_set(probes->session, pid, start_ns,
-							   BPFPROF_STEPPING_WINDOWS, on);
-}
-
-uint64_t gpu_probes_nr_steps_refused(const struct gpu_probes *probes)
-{
-	return probes->nr_steps_refused;
+	probes->losses.nr_steps_refused += !gpu_maps_stepping_set(probes->session, pid, start_ns,
+								  BPFPROF_STEPPING_WINDOWS, on);
 }
 
 int gpu_probes_new(struct gpu_probes **ret, struct session *session, struct images *images,

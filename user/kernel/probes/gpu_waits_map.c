@@ -31,17 +31,17 @@ _Static_assert(sizeof(struct bpfprof_gpu_event_key) == sizeof(struct bpfprof_gpu
 			       offsetof(struct bpfprof_gpu_graph_key, pid),
 	       "elements_forget() takes the one for the other");
 
-/* Those of a process, in the map of events or in those of graphs and kernels. */
+/* Deletes the entries of a process in the map of events or in that of graphs or kernels. */
 static void elements_forget(struct bpf_map *map, uint32_t pid, uint64_t start_ns)
 {
-	/* Entries may come while this goes on. */
+	/* Entries may be added during this loop. */
 	size_t left = 2 * (size_t)bpf_map__max_entries(map);
 	struct bpfprof_gpu_event_key key, next;
 	int err = bpf_map__get_next_key(map, NULL, &next, sizeof(next));
 
 	while (!err && left--) {
 		key = next;
-		/* Asked for before it is deleted. */
+		/* Read before the entry is deleted. */
 		err = bpf_map__get_next_key(map, &key, &next, sizeof(next));
 		if (key.pid == pid && key.start_ns == start_ns)
 			bpf_map__delete_elem(map, &key, sizeof(key), 0);

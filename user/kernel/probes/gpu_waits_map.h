@@ -3,8 +3,9 @@
 #define BPFPROF_KERNEL_PROBES_GPU_WAITS_MAP_H
 
 /*
- * The kernel's map of processes with work on streams (bpf/gpu/streams.bpf.h), and its maps of their events,
- * graphs and kernels, of a session with the option gpu. Elements are borrowed during the call.
+ * The kernel's map of processes with work on streams (bpf/gpu/streams.bpf.h), and its maps of their
+ * events, graphs and kernels, of a session with the option gpu. Elements are borrowed during the
+ * call.
  */
 
 #include <stdbool.h>
@@ -19,7 +20,9 @@ void gpu_waits_map_each(const struct session *session,
 			void *arg);
 /* The element `at`, below BPFPROF_GPU_MAX_WAITS. False: it is not in use. */
 bool gpu_waits_map_get(const struct session *session, uint32_t at, struct bpfprof_gpu_waits *ret);
-/* Deletes the entries of a process that has ended. last() gets its element first, if there is one. */
+/*
+ * Deletes the entries of a process that has ended. last() gets its element first, if there is one.
+ */
 void gpu_waits_map_forget(const struct session *session, uint32_t pid, uint64_t start_ns,
 			  void (*last)(void *arg, const struct bpfprof_gpu_waits *process),
 			  void *arg);

@@ -73,7 +73,7 @@ static int program_load(void)
 	return instructions_load(insns, sizeof(insns) / sizeof(insns[0]));
 }
 
-/* One that counts its runs in the first eight bytes of an array. */
+/* A program that counts its runs in the first eight bytes of an array. */
 static int counter_load(int array_fd)
 {
 	const struct bpf_insn insns[] = {
@@ -94,7 +94,7 @@ static int counter_load(int array_fd)
 	return instructions_load(insns, sizeof(insns) / sizeof(insns[0]));
 }
 
-/* A folder is no file: whoever finds that out knows what is asked for. */
+/* A folder is no file: a kernel that says so knows such links. */
 bool uprobe_multi_probe(void)
 {
 	__cleanup(close_fd) int prog_fd = program_load();
@@ -106,7 +106,7 @@ bool uprobe_multi_probe(void)
 	return prog_fd >= 0 && uprobe_multi_attach(&probes) == -EBADF;
 }
 
-/* What the child calls, and where that lies in our own file. */
+/* The function that the child calls, and its place in this program's file. */
 static __attribute__((noinline)) void hooked_function(void)
 {
 	__asm__ volatile("" ::: "memory");
@@ -136,7 +136,7 @@ static int place_find(struct dl_phdr_info *info, size_t size, void *arg)
 	return 1; /* the program itself comes first */
 }
 
-/* Only leaving is allowed; anything else is the end of it. */
+/* Only exit is allowed; any other system call ends the child. */
 static void child_run(void)
 {
 	struct sock_filter filter[] = {
@@ -147,7 +147,7 @@ static void child_run(void)
 	};
 	struct sock_fprog program = { .len = sizeof(filter) / sizeof(filter[0]), .filter = filter };
 
-	prctl(PR_SET_DUMPABLE, 0); /* no core file of it */
+	prctl(PR_SET_DUMPABLE, 0); /* no core file */
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
 	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
 		_exit(CANNOT_TRY);
@@ -192,7 +192,7 @@ static void *thread_run(void *arg)
 	return arg;
 }
 
-/* Two calls, one of them in a thread, once the parent says so. */
+/* Makes two calls, one of them in a thread, when the parent says so. */
 static void caller_run(int go_fd)
 {
 	pthread_t thread;
@@ -207,7 +207,7 @@ static void caller_run(int go_fd)
 	_exit(0);
 }
 
-/* A link in the child alone, its calls and one of ours. 0 or -errno. */
+/* Makes a link in the child alone, then calls in the child and here. 0 or -errno. */
 static int caller_hook(pid_t pid, int go_fd, int prog_fd, uint64_t off)
 {
 	const uint64_t cookie = 0;

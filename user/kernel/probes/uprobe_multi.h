@@ -3,14 +3,15 @@
 #define BPFPROF_KERNEL_PROBES_UPROBE_MULTI_H
 
 /*
- * Links of one BPF program to many places in a file: BPF_TRACE_UPROBE_MULTI, Linux 6.6 (89ae89f53d20), by
- * the system call itself, since libbpf has it from 1.3 on only. A link is for all processes that map the
- * file now or later, or for one process. It needs only CAP_BPF and CAP_PERFMON.
+ * Links of one BPF program to many places in a file: BPF_TRACE_UPROBE_MULTI, Linux 6.6
+ * (89ae89f53d20), by the system call itself, since libbpf has it from 1.3 on only. A link is for
+ * all processes that map the file now or later, or for one process. It needs only CAP_BPF and
+ * CAP_PERFMON.
  *
- * Session links (BPF_TRACE_UPROBE_SESSION, Linux 6.13), one program for both ends of a call, are not used.
- * They save 0.15 to 0.25 us of 1.4 us at calls whose return is hooked: calls that wait or allocate, and
- * those of NCCL, which are few and long. Launches have no hook at their return. Kernels up to 6.12 would
- * need both ways.
+ * * Session links (BPF_TRACE_UPROBE_SESSION, Linux 6.13), one program for both ends of a call, are
+ * not used. They save 0.15 to 0.25 us of 1.4 us at calls whose return is hooked: calls that wait or
+ * allocate, and those of NCCL, which are few and long. Launches have no hook at their return.
+ * Kernels up to 6.12 would need both ways.
  */
 
 #include <stdbool.h>
@@ -36,23 +37,29 @@ struct uprobe_multi {
 bool uprobe_multi_probe(void);
 
 /*
- * Do programs under a seccomp filter survive a hook of a function's return? Since Linux 6.11 the hook is a
- * system call (ff474a78cef5), which filters do not know; since 6.14, and in later stable versions, filters
- * do not see it (seccomp: passthrough uretprobe systemcall). Tried on a child process. 1, 0, or -errno if
- * it cannot be tried.
+ * Do programs under a seccomp filter survive a hook of a function's return? Since Linux 6.11 the
+ * hook is a system call (ff474a78cef5), which filters do not know; since 6.14, and in later stable
+ * versions, filters do not see it (seccomp: passthrough uretprobe systemcall). Tried on a child
+ * process. 1, 0, or -errno if it cannot be tried.
  */
 int uprobe_multi_returns_are_safe(void);
 
 /*
- * Is a link of one process in force in all its threads, and in no other process? Kernels before 6.12 took
- * the first thread for the process (46ba0e49b642, 900f362e2062 and their backports). Tried on a child
- * process. 1, 0, or -errno if it cannot be tried.
+ * Is a link of one process in force in all its threads, and in no other process? Kernels before
+ * 6.12 took the first thread for the process (46ba0e49b642, 900f362e2062 and their backports).
+ * Tried on a child process. 1, 0, or -errno if it cannot be tried.
  */
 int uprobe_multi_pids_work(void);
 
-/* Prepares a program, before it is loaded, for such links or for a tail call from one with such links. */
+/*
+ * Prepares a program, before it is loaded, for such links or for a tail call from one with such
+ * links.
+ */
 void uprobe_multi_prepare(struct bpf_program *prog);
-/* A descriptor, whose close detaches; or -errno: -EINVAL from kernels without such links. May block. */
+/*
+ * A descriptor, whose close detaches; or -errno: -EINVAL from kernels without such links. May
+ * block.
+ */
 int uprobe_multi_attach(const struct uprobe_multi *probes);
 
 #endif

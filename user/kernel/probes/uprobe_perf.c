@@ -50,7 +50,7 @@ static int event_open(uint32_t type, const struct uprobe_multi *probes, size_t i
 
 	if (probes->semaphores)
 		attr.config |= probes->semaphores[i] << SEMAPHORE_SHIFT;
-	/* Without a process one CPU stands for all. */
+	/* Without a process, one CPU means all. */
 	fd = syscall(SYS_perf_event_open, &attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
 
 	return fd < 0 ? -errno : (int)fd;
@@ -87,7 +87,7 @@ int uprobe_perf_attach(const struct uprobe_multi *probes, int *fds)
 	return fd;
 }
 
-/* A folder has no places; whoever finds that out would make the event. */
+/* A folder has no places: a kernel that says so would make the event. */
 int uprobe_perf_probe(void)
 {
 	const uint64_t nothing = 0;
