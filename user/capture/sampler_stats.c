@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a sampler has counted since it was started. */
+/* The counters of a sampler since its start. */
 #include "capture/sampler.h"
 
 #include "capture/worker_steps.h"
@@ -376,7 +376,6 @@ void sampler_run_stats(struct sampler *sampler, struct run_stats *stats)
 	}
 }
 
-/* Has no .symtab. */
 const struct counter sampler_image_counters[] = {
 	{ COUNTER_FILES, "file_from_memory", 0,
 	  .help = "files that could not be opened and were read from memory" },

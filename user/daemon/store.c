@@ -59,7 +59,7 @@ static int folder_open(const char *path)
 	}
 	if (fd < 0)
 		return -errno;
-	/* Some network file systems have no locks: then nobody can be told apart. */
+	/* Some network file systems have no locks: two daemons cannot be kept apart there. */
 	if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
 		close(fd);
 		return -EBUSY;
@@ -449,7 +449,7 @@ static int begin(struct store *store, struct store_set *set, enum store_file nr_
 	err = folder_refresh(store);
 	if (err)
 		return err;
-	/* What cannot be removed is told in counts, and is no reason not to write. */
+	/* counts has the files that cannot be removed; the set is written all the same. */
 	prune(store, limits, RESERVE_AS_LAST, now_seconds, counts);
 	set_init(set);
 	set->open = true;

@@ -216,7 +216,7 @@ static int folder_list(DIR **ret, int above_fd, const char *name)
 	return 0;
 }
 
-/* The next entry, or NULL: at the end, or the rest of the folder is counted as not looked at. */
+/* The next entry; NULL at the end, or when the rest of the folder is counted as unread. */
 static struct dirent *entry_next(struct tree *tree, DIR *dir, struct store_counts *counts)
 {
 	struct dirent *entry;

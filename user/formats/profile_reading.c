@@ -95,7 +95,7 @@ int profile_read_file_add(struct profile_read *read, const struct profile_read_f
 	return 0;
 }
 
-/* What a process is told from others by: without a pid, by its name. */
+/* Identifies a process: by its pid, or by its name without one. */
 struct identity {
 	uint32_t host, pid, title;
 };

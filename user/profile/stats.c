@@ -153,7 +153,7 @@ uint64_t stats_total(const struct stats_reasons *reasons)
 	return total;
 }
 
-/* Not %f: a locale's decimal comma, nan and inf are no JSON. */
+/* %f would write a locale's decimal comma, nan and inf, which are no JSON. */
 static void add_seconds(struct buf *dst, double seconds)
 {
 	uint64_t us = 0;
@@ -169,7 +169,7 @@ static void add_string(struct buf *dst, const char *str)
 	for (; str && *str; str++) {
 		if (*str == '"' || *str == '\\')
 			buf_add_char(dst, '\\');
-		/* Names are our own: other than printable ASCII is a bug, but still valid JSON. */
+		/* Names are constants of printable ASCII; a bug must still give valid JSON. */
 		buf_add_char(dst, *str >= ' ' && *str <= '~' ? *str : '?');
 	}
 	buf_add_char(dst, '"');
@@ -332,7 +332,7 @@ static void stacks_line(struct buf *dst, const struct run_stats *stats)
 	buf_add_char(dst, '\n');
 }
 
-/* Ticks and idle ones are no fault of the clock. */
+/* Ticks and idle ticks are no faults of the clock. */
 static void clock_line(struct buf *dst, const struct run_stats *stats)
 {
 	struct stats_reasons faults = stats->clock;
@@ -437,7 +437,7 @@ static void gpu_calls_text(struct buf *dst, const struct run_stats *stats)
 	buf_add_char(dst, '\n');
 }
 
-/* A clock that only ticked is of no interest: all else that it counts is a loss. */
+/* Ticks alone are of no interest; all other counters of the clock are losses. */
 static void clock_text(struct buf *dst, const struct run_stats *stats, bool inner)
 {
 	const struct stats_reasons *clock = &stats->clock;
@@ -452,7 +452,7 @@ static void clock_text(struct buf *dst, const struct run_stats *stats, bool inne
 	buf_add_char(dst, '\n');
 }
 
-/* How the profiler worked: of no use to somebody who looks for a slow function. */
+/* The work of bpfprof itself, which does not help to find a slow function. */
 static void inner_text(struct buf *dst, const struct run_stats *stats)
 {
 	add_words(dst, "Walks: ", &stats->walk, "\n");

@@ -3,9 +3,9 @@
 #define BPFPROF_PROFILE_STATS_H
 
 /*
- * Everything counted in one run: what was taken, lost and cut short, and what we
- * cost. Its JSON form is that of --stats (docs/counters.md), also used as
- * the first line of .folded files, as pprof comments and in the flame graph's footer.
+ * The counters of one run: samples, losses, incomplete stacks, and the cost of bpfprof itself. Their
+ * JSON is that of --stats (docs/counters.md), and also the first line of .folded files, a comment of
+ * pprof files, and a part of flame graphs.
  */
 
 #include <stdbool.h>
@@ -30,28 +30,26 @@ struct stats_reasons {
 
 struct run_stats {
 	uint64_t samples, user, kernel_only, python;
-	struct stats_reasons lost; /* reason: samples */
+	struct stats_reasons lost; /* samples, by reason */
 	uint64_t complete, truncated, unmerged; /* stacks */
-	struct stats_reasons stack_reasons; /* why stacks are truncated or unmerged */
+	struct stats_reasons stack_reasons; /* of truncated and unmerged stacks */
 	struct stats_reasons clock; /* cpus_unarmed, ticks_misplaced, ... */
-	struct stats_reasons walk; /* misses, table pages, mapping reads: how the unwinder fared */
-	struct stats_reasons containers; /* samples tagged, containers by source, what went wrong */
-	struct stats_reasons environments; /* looked at for ranks, and why less was found */
-	struct stats_reasons
-		steps; /* of --steps: workers, steps; changes of titles and their loss */
-	struct stats_reasons gpu_calls; /* of CUDA and NCCL, exact, by kind; none: not watched */
-	struct stats_reasons gpu_lost; /* what is not known of them */
-	uint64_t gpu_stacks, gpu_stacks_skipped; /* of calls: taken, and not, over the rate */
-	struct stats_reasons
-		waits; /* of --wall and --off-cpu: switches of threads, samples of waits */
-	struct stats_reasons files; /* malformed, blocked, unreadable: problems of images */
+	struct stats_reasons walk; /* misses, table pages, mapping reads, ... */
+	struct stats_reasons containers; /* tagged samples, containers by source, failures */
+	struct stats_reasons environments; /* that were read for ranks, and failures */
+	struct stats_reasons steps; /* --steps: workers, steps, changes of titles */
+	struct stats_reasons gpu_calls; /* exact, by kind; none: calls are not watched */
+	struct stats_reasons gpu_lost; /* missing facts about calls */
+	uint64_t gpu_stacks, gpu_stacks_skipped; /* of calls; skipped: over the rate */
+	struct stats_reasons waits; /* --wall and --off-cpu: switches, samples of waits */
+	struct stats_reasons files; /* problems of files: malformed, blocked, unreadable, ... */
 	double startup_seconds;
-	double cpu_seconds; /* of ourselves, user and system */
+	double cpu_seconds; /* of bpfprof, user and system */
 	uint64_t rss_bytes, peak_rss_bytes, bpf_map_bytes, memory_bytes;
 	uint64_t bpf_runs, bpf_ns;
 	const char *bpf_ns_source; /* "kernel" or "self" */
 	const char *clock_name; /* "perf" or "timer" */
-	/* NULL, or what all but samples and stacks (without reasons) is of: "node" in a pod's profile. */
+	/* In a profile of a pod "node": all but samples and stacks is of the node. NULL elsewhere. */
 	const char *rest_of;
 	double duration_seconds;
 };
@@ -87,13 +85,13 @@ void stats_reasons_since(struct stats_reasons *reasons, const struct stats_reaso
 uint64_t stats_total(const struct stats_reasons *reasons);
 void stats_json(struct buf *dst, const struct run_stats *stats); /* one line, no newline */
 /*
- * What somebody who opens the profile has to know, a line each: what was lost or cut short and why, and
- * the clock. It is no counter's only place: stats_json() has them all.
+ * Adds the facts that a reader of the profile needs, a line each: losses, incomplete stacks, their
+ * reasons, and the clock. stats_json() has all counters.
  */
 void stats_lines(struct buf *dst, const struct run_stats *stats);
 /*
- * For people: a few lines, only what is not zero. inner: with the counters of how the profiler
- * worked (clock, walks, containers, environments, waits).
+ * Adds some lines for people, without zeros. inner: with the counters of bpfprof's own work (clock,
+ * walks, containers, environments, waits).
  */
 void stats_text(struct buf *dst, const struct run_stats *stats, bool inner);
 
