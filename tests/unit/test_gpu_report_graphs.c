@@ -178,7 +178,7 @@ Test(gpu_report, graphs_that_are_not_all_known)
 	text = gpu_report_table(&report, &(struct gpu_report_options){ 0 });
 	expect_part(text,
 		    "/s) of 2 kinds of graphs\n  Some of them have more kernels than are known\n  "
-		     "     Runs "
+		    "     Runs "
 		    " Graphs  Kernel\n"
 		    "     18.4 E       2  k\n");
 	free(text);

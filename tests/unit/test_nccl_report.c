@@ -25,7 +25,8 @@ Test(nccl_report, hints_of_large_communicators)
 	char *text = nccl_report_of(large_job, NULL, 0);
 	const char *first = strstr(text, "    RANK=7, which may be it: n pid 12 python3\n");
 	const char *second = strstr(text, "    RANK=7, which may be it: n pid 16 python3\n");
-	const char *third = strstr(text, "    RANK=4000000000, which may be it: n pid 11 python3\n");
+	const char *third =
+		strstr(text, "    RANK=4000000000, which may be it: n pid 11 python3\n");
 
 	cr_expect(first && second > first && third > second, "%s", text);
 	cr_expect_not(strstr(text, "RANK=1,") || strstr(text, "pid 13") || strstr(text, "pid 14") ||

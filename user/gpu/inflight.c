@@ -500,8 +500,8 @@ static bool spin_is_over(const struct gpu_inflight *before, size_t at)
 {
 	return !polling_threads_holds(before->spins, before->states[at].spin - 1) ||
 	       called_since(before, at) ||
-	       gpu_maps_thread_has_ended(&before->job->sampler.reader.session, before->calls[at].pid,
-					 before->states[at].kernel_tid);
+	       gpu_maps_thread_has_ended(&before->job->sampler.reader.session,
+					 before->calls[at].pid, before->states[at].kernel_tid);
 }
 
 /* Samples are taken no longer than they are of use, also if nobody looks at the calls until the end. */

@@ -74,7 +74,8 @@ static void last_calls_add(struct gpu_monitor *watch, uint32_t tid,
 		open = &thread->open[i];
 		if (!gpu_snapshot_is_waiting(open) || ended_ns <= open->begin_ns)
 			continue;
-		gpu_maps_count_add(&watch->sampler->reader.session, &open->key, ended_ns - open->begin_ns);
+		gpu_maps_count_add(&watch->sampler->reader.session, &open->key,
+				   ended_ns - open->begin_ns);
 		call_table_waited(watch->table, open, tid, ended_ns);
 	}
 }
@@ -177,8 +178,8 @@ int gpu_monitor_open(struct gpu_monitor *watch, struct sampler *sampler, bool th
 	if (!err)
 		err = kernel_names_new(&watch->names);
 	if (!err)
-		err = gpu_probes_new(&watch->probes, &sampler->reader.session, sampler->reader.images,
-				     sampler->reader.runner);
+		err = gpu_probes_new(&watch->probes, &sampler->reader.session,
+				     sampler->reader.images, sampler->reader.runner);
 	if (!err && session_pids_are_the_nodes(&sampler->reader.session))
 		call_table_pids_are_own(watch->table);
 	if (!err) {

@@ -153,7 +153,6 @@ void tables_set_ray(struct tables *tables, const struct process *process)
 
 void tables_retire(struct tables *tables, struct process *process, uint64_t now_ns)
 {
-
 	if (!process->tables->published)
 		return;
 	session_map_delete(tables->session->skel->maps.procs, &process->pid);
