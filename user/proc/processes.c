@@ -70,10 +70,12 @@ static void parts_place(struct process *process)
 static void parts_clear(struct process *process)
 {
 	const struct processes *processes = process->processes;
-	const struct process_part *part = processes->parts;
+	const struct process_part *part;
 	void *state;
+	size_t i;
 
-	for (; part < processes->parts + processes->nr_parts; part++) {
+	for (i = 0; i < processes->nr_parts; i++) {
+		part = &processes->parts[i];
 		state = part_of(process, part);
 		if (part->clear)
 			part->clear(state);
@@ -83,12 +85,12 @@ static void parts_clear(struct process *process)
 
 static void parts_inherit(struct process *to, const struct process *from)
 {
-	const struct processes *processes = to->processes;
-	const struct process_part *part = processes->parts;
+	const struct process_part *parts = to->processes->parts;
+	size_t i;
 
-	for (; part < processes->parts + processes->nr_parts; part++)
-		if (part->follows_mappings)
-			memcpy(part_of(to, part), part_of(from, part), part->bytes);
+	for (i = 0; i < to->processes->nr_parts; i++)
+		if (parts[i].follows_mappings)
+			memcpy(part_of(to, &parts[i]), part_of(from, &parts[i]), parts[i].bytes);
 }
 
 static void mappings_free(struct process *process)
