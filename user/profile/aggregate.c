@@ -16,6 +16,8 @@
 #include "profile/call_list.h"
 #include "profile/piece_set.h"
 #include "profile/profile.h"
+#include "profile/sample_counts.h"
+#include "profile/stack_set.h"
 #include "profile/tag_list.h"
 #include "profile/wire_stack.h"
 #include "python/merge.h"
@@ -29,13 +31,14 @@ struct aggregate {
 	bool threads;
 	uint64_t seed; /* of the hashes: targets choose the keys */
 	struct table_budget budget;
-	struct vec processes, process_hashes, frames, stacks, stack_hashes, titles;
-	struct index process_index, stack_index;
+	struct vec processes, process_hashes, titles;
+	struct index process_index;
+	struct stack_set stacks; /* of frames */
 	struct piece_set samples, thread_names, threads_seen;
 	struct tag_list tags;
 	struct call_list calls;
 	uint64_t nr_table_full, nr_lost, nr_titles_over;
-	struct aggregate_counts counts;
+	struct sample_counts counts;
 	bool may_forget;
 	struct vec process_counts; /* of each process, if it may be forgotten */
 };
@@ -54,12 +57,12 @@ static struct aggregate_process *process_at(const struct aggregate *a, uint32_t 
 
 static const struct profile_stack *stack_at(const struct aggregate *a, uint32_t stack)
 {
-	return (const struct profile_stack *)a->stacks.data + stack;
+	return (const struct profile_stack *)a->stacks.stacks.data + stack;
 }
 
 static const uint64_t *frames_at(const struct aggregate *a, const struct profile_stack *stack)
 {
-	return (const uint64_t *)a->frames.data + stack->first;
+	return (const uint64_t *)a->stacks.elements.data + stack->first;
 }
 
 struct thread_key {
@@ -164,11 +167,11 @@ static int process_counts_add(struct aggregate *a)
 	if (!a->may_forget)
 		return 0;
 	if (vec_reserve(&a->budget, &a->process_counts, a->processes.nr + 1 - a->process_counts.nr,
-			sizeof(struct aggregate_counts)))
+			sizeof(struct sample_counts)))
 		return -ENOMEM;
 	a->process_counts.nr = a->processes.nr + 1;
-	((struct aggregate_counts *)a->process_counts.data)[a->processes.nr] =
-		(struct aggregate_counts){ 0 };
+	((struct sample_counts *)a->process_counts.data)[a->processes.nr] =
+		(struct sample_counts){ 0 };
 	return 0;
 }
 
@@ -234,42 +237,16 @@ static void thread_note(struct aggregate *a, uint32_t process, uint32_t tid)
 		process_at(a, process)->nr_threads++;
 }
 
-static int64_t stack_add(struct aggregate *a, const uint64_t *frames, size_t nr, uint64_t hash,
-			 uint32_t slot)
-{
-	struct profile_stack stack = { .first = (uint32_t)a->frames.nr, .nr = (uint32_t)nr };
-
-	if (a->frames.nr + nr > UINT32_MAX ||
-	    vec_reserve(&a->budget, &a->frames, nr, sizeof(*frames)) ||
-	    index_reserve(&a->budget, &a->stacks, sizeof(stack), &a->stack_hashes, &a->stack_index,
-			  hash, &slot))
-		return -E2BIG;
-	if (nr)
-		memcpy((uint64_t *)a->frames.data + a->frames.nr, frames, nr * sizeof(*frames));
-	a->frames.nr += nr;
-	((struct profile_stack *)a->stacks.data)[a->stacks.nr++] = stack;
-	index_put(&a->stack_index, &a->stack_hashes, hash, slot);
-	return (int64_t)a->stacks.nr - 1;
-}
-
-/* kept: bytes that are left, if it is new. Its index, negative if there is no room. */
+/* kept: bytes of the budget that a new stack must leave. An index, negative if there is no room. */
 static int64_t stack_keep(struct aggregate *a, const uint64_t *frames, size_t nr, size_t kept)
 {
-	uint64_t hash = XXH3_64bits_withSeed(frames, nr * sizeof(*frames), a->seed);
-	const struct profile_stack *all = a->stacks.data;
-	size_t max_bytes = a->budget.max_bytes;
-	uint32_t slot, i;
-	int64_t stack;
+	uint32_t stack;
+	int err;
 
-	if (index_start(&a->stack_index, hash, &slot))
-		while (index_next(&a->stack_index, &a->stack_hashes, hash, &slot, &i))
-			if (all[i].nr == nr &&
-			    (!nr || !memcmp(frames_at(a, &all[i]), frames, nr * sizeof(*frames))))
-				return i;
 	a->budget.max_bytes -= kept;
-	stack = stack_add(a, frames, nr, hash, slot);
-	a->budget.max_bytes = max_bytes;
-	return stack;
+	err = stack_set_add(&a->stacks, &a->budget, a->seed, frames, sizeof(*frames), nr, &stack);
+	a->budget.max_bytes += kept;
+	return err ? err : (int64_t)stack;
 }
 
 static int64_t stack_get(struct aggregate *a, const uint64_t *frames, size_t nr)
@@ -302,25 +279,6 @@ static uint32_t gil_of(const struct bpfprof_sample *s)
 	if (!(s->python_flags & BPFPROF_PYTHON_GIL_KNOWN))
 		return PROFILE_GIL_UNKNOWN;
 	return s->python_flags & BPFPROF_PYTHON_GIL_HELD ? PROFILE_GIL_HELD : PROFILE_GIL_NOT_HELD;
-}
-
-/* Counts a sample by how its stack ends. */
-static void stack_count(struct aggregate_counts *counts, const struct aggregate_input *input)
-{
-	const struct bpfprof_sample *s = input->sample;
-
-	counts->nr_taken++;
-	if (input->stop < BPFPROF_NR_STOPS)
-		counts->stops[input->stop]++;
-	if (input->stop == BPFPROF_STOP_NO_USER)
-		counts->nr_kernel_only++;
-	else
-		counts->nr_user++;
-	counts->nr_python += s->nr_python > 0;
-	if (input->unmerged < PYTHON_NR_UNMERGED)
-		counts->unmerged[input->unmerged]++;
-	if (s->python_stop < PYTHON_NR_STOPS)
-		counts->python_stops[s->python_stop]++;
 }
 
 /* All of key but the stack: 0, or -ENOMEM without room for the process. */
@@ -401,7 +359,7 @@ void aggregate_add_parts(struct aggregate *a, const struct aggregate_input *inpu
 	size_t nr, above, i;
 	int err;
 
-	stack_count(&a->counts, input);
+	sample_counts_add(&a->counts, input);
 	err = place_get(a, input, &key);
 	a->nr_lost += err != 0;
 	nr = err ? 0 : wire_stack_join(input, key.process, stack);
@@ -433,7 +391,7 @@ int64_t aggregate_hold(struct aggregate *a, const struct aggregate_call_at *at, 
 					      .sleeper = sleeper };
 	int64_t sample;
 
-	if (at->process >= a->processes.nr || at->stack >= a->stacks.nr)
+	if (at->process >= a->processes.nr || at->stack >= a->stacks.stacks.nr)
 		return -EINVAL;
 	sample = sample_count(a, key, 0);
 	if (sample < 0)
@@ -478,7 +436,7 @@ void aggregate_release(struct aggregate *a, int64_t sample)
 	s->count = 1;
 	process_at(a, s->process)->samples++;
 	ends_fill(a, s->stack, &input, &of);
-	stack_count(&a->counts, &input);
+	sample_counts_add(&a->counts, &input);
 }
 
 int64_t aggregate_adjust(struct aggregate *a, int64_t sample, int64_t ns)
@@ -499,13 +457,14 @@ void aggregate_add(struct aggregate *a, const struct aggregate_input *input)
 	uint64_t frames[MAX_STACK];
 	size_t nr;
 
-	stack_count(&a->counts, input);
+	sample_counts_add(&a->counts, input);
 	if (place_get(a, input, &key)) {
 		a->nr_lost++;
 		return;
 	}
 	if (a->may_forget)
-		stack_count((struct aggregate_counts *)a->process_counts.data + key.process, input);
+		sample_counts_add((struct sample_counts *)a->process_counts.data + key.process,
+				  input);
 	nr = wire_stack_join(input, key.process, frames);
 	stack_sample(a, &key, frames, nr, input->sample->period_ns);
 }
@@ -515,23 +474,10 @@ void aggregate_may_forget(struct aggregate *a)
 	a->may_forget = true;
 }
 
-/* Subtracts of from all, and sets it to 0. */
-static void counts_take(struct aggregate_counts *all, struct aggregate_counts *of)
-{
-	uint64_t *from = (uint64_t *)all, *words = (uint64_t *)of;
-	size_t i;
-
-	_Static_assert(sizeof(*all) % sizeof(*from) == 0, "words");
-	for (i = 0; i < sizeof(*all) / sizeof(*from); i++) {
-		from[i] -= words[i];
-		words[i] = 0;
-	}
-}
-
 uint64_t aggregate_forget(struct aggregate *a, const struct bpfprof_task_id *task)
 {
 	struct aggregate_process *processes = a->processes.data, *process;
-	struct aggregate_counts *counts = a->process_counts.data;
+	struct sample_counts *counts = a->process_counts.data;
 	struct aggregate_sample *samples = a->samples.items.data;
 	uint64_t before = a->counts.nr_taken;
 	size_t i;
@@ -540,7 +486,7 @@ uint64_t aggregate_forget(struct aggregate *a, const struct bpfprof_task_id *tas
 		return 0;
 	for (i = 0; i < a->processes.nr; i++)
 		if (processes[i].pid == task->pid && processes[i].start_ns == task->start_ns) {
-			counts_take(&a->counts, &counts[i]);
+			sample_counts_take(&a->counts, &counts[i]);
 			processes[i].samples = 0;
 		}
 	for (i = 0; i < a->samples.items.nr; i++) {
@@ -578,7 +524,7 @@ int aggregate_add_call(struct aggregate *a, const struct aggregate_input *input,
 	int64_t stack;
 
 	if (input->stop != BPFPROF_STOP_INVALID && !input->again)
-		stack_count(&a->counts, input);
+		sample_counts_add(&a->counts, input);
 	if (place_get(a, input, &key)) {
 		a->calls.nr_lost++;
 		return -ENOMEM;
@@ -613,7 +559,7 @@ uint32_t aggregate_stack_with(struct aggregate *a, uint32_t stack, uint64_t leaf
 	const struct profile_stack *old = stack_at(a, stack);
 	int64_t found;
 
-	if (stack >= a->stacks.nr || old->nr >= MAX_LEAVES + MAX_STACK)
+	if (stack >= a->stacks.stacks.nr || old->nr >= MAX_LEAVES + MAX_STACK)
 		return stack;
 	frames[0] = leaf;
 	memcpy(frames + 1, frames_at(a, old), old->nr * sizeof(*frames));
@@ -630,7 +576,7 @@ int aggregate_call_sample(struct aggregate *a, const struct aggregate_call_at *a
 	struct aggregate_call_sample sample = { .at = *at, .call = call };
 	int err;
 
-	if (at->process >= a->processes.nr || at->stack >= a->stacks.nr ||
+	if (at->process >= a->processes.nr || at->stack >= a->stacks.stacks.nr ||
 	    at->thread >= a->thread_names.items.nr || call > a->calls.calls.items.nr)
 		return -EINVAL;
 	memcpy(sample.values, values, sizeof(sample.values));
@@ -684,12 +630,9 @@ void aggregate_free(struct aggregate *a)
 		return;
 	free(a->processes.data);
 	free(a->process_counts.data);
-	free(a->frames.data);
-	free(a->stacks.data);
 	free(a->process_hashes.data);
 	free(a->process_index.slots);
-	free(a->stack_hashes.data);
-	free(a->stack_index.slots);
+	stack_set_fini(&a->stacks);
 	free(a->titles.data);
 	piece_set_fini(&a->samples);
 	piece_set_fini(&a->thread_names);
@@ -701,7 +644,7 @@ void aggregate_free(struct aggregate *a)
 
 size_t aggregate_unused_bytes(const struct aggregate *aggregate)
 {
-	return (aggregate->frames.cap - aggregate->frames.nr) * sizeof(uint64_t);
+	return (aggregate->stacks.elements.cap - aggregate->stacks.elements.nr) * sizeof(uint64_t);
 }
 
 void aggregate_freeze(struct aggregate *aggregate, size_t min_bytes)
@@ -724,10 +667,10 @@ void aggregate_view_get(const struct aggregate *a, struct aggregate_view *view)
 	*view = (struct aggregate_view){
 		.processes = a->processes.data,
 		.nr_processes = a->processes.nr,
-		.frames = a->frames.data,
-		.nr_frames = a->frames.nr,
-		.stacks = a->stacks.data,
-		.nr_stacks = a->stacks.nr,
+		.frames = a->stacks.elements.data,
+		.nr_frames = a->stacks.elements.nr,
+		.stacks = a->stacks.stacks.data,
+		.nr_stacks = a->stacks.stacks.nr,
 		.samples = a->samples.items.data,
 		.nr_samples = a->samples.items.nr,
 		.threads = (const char(*)[BPFPROF_COMM_LEN])a->thread_names.items.data,

@@ -21,6 +21,7 @@
 #include "bpfprof.h"
 #include "proc/title.h"
 #include "profile/profile.h"
+#include "profile/sample_counts.h"
 #include "python/merge.h"
 
 struct aggregate;
@@ -86,14 +87,6 @@ struct aggregate_call_sample {
 
 #define AGGREGATE_LABEL_BYTES 1024 /* longer ones are cut */
 
-/* Samples, counted by the kind and the end of their stacks. */
-struct aggregate_counts {
-	uint64_t nr_taken, nr_user, nr_kernel_only, nr_python;
-	uint64_t unmerged[PYTHON_NR_UNMERGED]; /* complete stacks that did not pair up, by reason */
-	uint64_t stops[BPFPROF_NR_STOPS]; /* by end of the user stack */
-	uint64_t python_stops[PYTHON_NR_STOPS]; /* by end of the Python part */
-};
-
 /* The content as plain arrays; borrowed until the next call that changes the aggregate. */
 struct aggregate_view {
 	const struct aggregate_process *processes;
@@ -118,7 +111,7 @@ struct aggregate_view {
 	size_t nr_threads;
 	const char *titles; /* titles and roles, each with a NUL; the first is "" */
 	uint64_t nr_titles_over; /* samples counted under `ray::(other)` */
-	struct aggregate_counts counts;
+	struct sample_counts counts;
 	uint64_t nr_table_full; /* samples without their stack, for lack of room */
 	uint64_t nr_lost; /* samples that count nowhere, for lack of room */
 	uint64_t nr_containers_full; /* processes without their container, for lack of room */

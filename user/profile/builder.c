@@ -5,9 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include "base/capped.h"
 #include "base/hash_seed.h"
 #include "base/strtab.h"
@@ -21,7 +18,7 @@ int profile_builder_init(struct profile_builder *b, size_t max_bytes)
 	if (strtab_new(&b->strings, max_bytes / STRINGS_SHARE))
 		return -ENOMEM;
 	/* Never NULL: readers of a profile point into it, even at stacks of no frames. */
-	if (!vec_reserve(&b->budget, &b->stack_locations, 1, sizeof(uint32_t)))
+	if (!vec_reserve(&b->budget, &b->stacks.elements, 1, sizeof(uint32_t)))
 		return 0;
 	profile_builder_fini(b);
 	return -ENOMEM;
@@ -36,10 +33,7 @@ void profile_builder_fini(struct profile_builder *b)
 	piece_set_fini(&b->processes);
 	piece_set_fini(&b->calls);
 	piece_set_fini(&b->samples);
-	free(b->stacks.data);
-	free(b->stack_hashes.data);
-	free(b->stack_locations.data);
-	free(b->stack_index.slots);
+	stack_set_fini(&b->stacks);
 	free(b->call_values.data);
 	*b = (struct profile_builder){ 0 };
 }
@@ -91,46 +85,11 @@ int profile_builder_call(struct profile_builder *b, const struct profile_call *c
 	return err;
 }
 
-static bool is_stack(const struct profile_builder *b, uint32_t index, const uint32_t *locations,
-		     uint32_t nr)
-{
-	const struct profile_stack *stack = (const struct profile_stack *)b->stacks.data + index;
-	const uint32_t *all = b->stack_locations.data;
-
-	return stack->nr == nr &&
-	       (!nr || !memcmp(all + stack->first, locations, nr * sizeof(*all)));
-}
-
 int profile_builder_stack(struct profile_builder *b, const uint32_t *locations, uint32_t nr,
 			  uint32_t *ret)
 {
-	uint64_t hash = XXH3_64bits_withSeed(locations, nr * sizeof(*locations), b->seed);
-	struct vec *all = &b->stack_locations;
-	uint32_t slot, found;
-	int err;
-
-	if (index_start(&b->stack_index, hash, &slot))
-		while (index_next(&b->stack_index, &b->stack_hashes, hash, &slot, &found))
-			if (is_stack(b, found, locations, nr)) {
-				*ret = found;
-				return 0;
-			}
-	err = vec_reserve(&b->budget, all, nr, sizeof(*locations));
-	if (!err && all->nr + nr > UINT32_MAX)
-		err = -E2BIG;
-	if (!err)
-		err = index_reserve(&b->budget, &b->stacks, sizeof(struct profile_stack),
-				    &b->stack_hashes, &b->stack_index, hash, &slot);
-	if (err)
-		return err;
-	if (nr)
-		memcpy((uint32_t *)all->data + all->nr, locations, nr * sizeof(*locations));
-	((struct profile_stack *)b->stacks.data)[b->stacks.nr] =
-		(struct profile_stack){ .first = (uint32_t)all->nr, .nr = nr };
-	all->nr += nr;
-	*ret = (uint32_t)b->stacks.nr++;
-	index_put(&b->stack_index, &b->stack_hashes, hash, slot);
-	return 0;
+	return stack_set_add(&b->stacks, &b->budget, b->seed, locations, sizeof(*locations), nr,
+			     ret);
 }
 
 static int values_add(struct profile_builder *b, uint32_t sample,
@@ -194,8 +153,8 @@ void profile_builder_finish(struct profile_builder *b, struct profile *ret)
 	*ret = (struct profile){ .strings = b->strings };
 	ret->mappings = take(&b->mappings.items, &ret->nr_mappings);
 	ret->locations = take(&b->locations.items, &ret->nr_locations);
-	ret->stack_locations = take(&b->stack_locations, NULL);
-	ret->stacks = take(&b->stacks, &ret->nr_stacks);
+	ret->stack_locations = take(&b->stacks.elements, NULL);
+	ret->stacks = take(&b->stacks.stacks, &ret->nr_stacks);
 	ret->processes = take(&b->processes.items, &ret->nr_processes);
 	ret->containers = take(&b->containers.items, &ret->nr_containers);
 	ret->samples = take(&b->samples.items, &ret->nr_samples);

@@ -11,17 +11,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/index.h"
 #include "profile/piece_set.h"
 #include "profile/profile.h"
+#include "profile/stack_set.h"
 
 struct profile_builder {
 	struct strtab *strings; /* of the profile; the caller fills it */
 	struct table_budget budget;
 	uint64_t seed; /* of hashes: files choose the keys */
 	struct piece_set mappings, locations, containers, processes, calls, samples;
-	struct vec stacks, stack_hashes, stack_locations;
-	struct index stack_index;
+	struct stack_set stacks; /* of locations */
 	struct vec call_values; /* per sample, after the first sample of calls */
 };
 
