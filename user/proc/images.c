@@ -8,14 +8,12 @@
 #include <sys/auxv.h>
 #include <uthash.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include "base/deadline.h"
 #include "base/time.h"
 #include "base/vec.h"
 #include "elf/image.h"
 #include "proc/blocked_devs.h"
+#include "proc/folder_checks.h"
 #include "proc/image_file.h"
 #include "proc/origins.h"
 #include "unwind/cfi.h"
@@ -23,10 +21,6 @@
 #define RETRY_NS 5000000000ULL
 #define RETRY_SOON_NS 200000000ULL
 #define OWNED_SLACK_SECONDS 2 /* clocks are set, and time stamps of files are coarse */
-#define MAX_SCANS 2048
-#define LOOK_TIMEOUT_MS 500
-#define LOOK_AGAIN_NS (5 * NS_PER_SECOND)
-#define LOOK_KEEP_NS (300 * NS_PER_SECOND)
 #define MAX_WARM 48 /* images that may keep read windows and tables in memory */
 #define MAX_WARM_BYTES (12U << 20) /* of all tables and section headers together */
 #define MAX_PATH_BYTES (16U << 20) /* of all paths together */
@@ -42,13 +36,6 @@ struct image_entry {
 	struct image image;
 };
 
-/* The cached answer about a folder. */
-struct look {
-	uint64_t key; /* of the mount namespace, root, folder and name */
-	uint64_t until_ns;
-	int verdict;
-};
-
 struct images {
 	struct deadline_runner *runner;
 	struct origins *origins;
@@ -62,7 +49,7 @@ struct images {
 	uint32_t nr_open, max_open;
 	size_t path_bytes, copy_bytes;
 	struct blocked_devs blocked;
-	struct look looks[MAX_SCANS];
+	struct folder_checks folders;
 	struct image *warm[MAX_WARM + 1]; /* latest first */
 	uint32_t nr_warm;
 	uint64_t nr_problem[IMAGE_NR_PROBLEMS];
@@ -656,34 +643,15 @@ static struct image_place place_of(const struct images *images, const struct ori
 	return place;
 }
 
-static uint64_t look_key(const struct origin *origin, const char *folder, const char *name)
-{
-	uint64_t space[] = { origin->mnt_ns, origin->told.root_ino };
-
-	return XXH3_64bits_withSeed(
-		folder, strlen(folder),
-		XXH3_64bits_withSeed(space, sizeof(space), XXH3_64bits(name, strlen(name))));
-}
-
 int images_scan(struct images *images, uint32_t pid, const char *folder, const char *name)
 {
 	const struct origin *origin = origins_find(images->origins, pid);
-	uint64_t now_ns = time_monotonic_ns(), key;
 	struct image_place place;
-	struct look *look;
 
 	if (!origin || folder[0] != '/')
 		return -ENODATA;
-	key = look_key(origin, folder, name);
-	look = &images->looks[key % MAX_SCANS];
-	if (look->key != key || now_ns >= look->until_ns) {
-		place = place_of(images, origin, pid, folder);
-		look->verdict = image_file_check(images->runner, &place, name, LOOK_TIMEOUT_MS);
-		look->key = key;
-		/* A process that has exited shows nothing; another one beside it may. */
-		look->until_ns = now_ns + (look->verdict < 0 ? LOOK_AGAIN_NS : LOOK_KEEP_NS);
-	}
-	return look->verdict;
+	place = place_of(images, origin, pid, folder);
+	return folder_checks_ask(&images->folders, images->runner, origin, &place, name);
 }
 
 void images_set_private(struct images *images, images_private_fn open, void *arg)
