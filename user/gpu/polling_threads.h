@@ -3,10 +3,10 @@
 #define BPFPROF_GPU_POLLING_THREADS_H
 
 /*
- * Threads that were on a CPU when we came: is one of them in a call of CUDA or NCCL that began before that, as
- * the driver's are that poll? Where a thread is that runs, samples alone can tell: a slow clock of our own
- * takes them, for as long as any of the threads may be in such a call. In one call all samples have the
- * same callers; that none began since the caller has to find out.
+ * Threads that were on a CPU at the start: is one of them in a call of CUDA or NCCL that began before the
+ * hooks, and polls in it? A thread that runs has no registers to read, so a slow clock of its own samples
+ * these threads for as long as one of them may be in such a call. All samples of one call have the same
+ * callers. The user of this file checks that the thread has made no call since.
  */
 
 #include <stdbool.h>
@@ -26,36 +26,36 @@ struct polling_thread {
 	struct bpfprof_task_id task;
 	uint32_t tid; /* as we see it */
 	char comm[BPFPROF_COMM_LEN];
-	uint64_t first_ns, last_ns; /* CLOCK_MONOTONIC: when samples of it came; 0: none */
-	unsigned int nr_samples; /* that were whole */
-	bool judged; /* polling_threads_judge() has seen enough of it */
-	bool in_call; /* and it was in one all the time */
+	uint64_t first_ns, last_ns; /* CLOCK_MONOTONIC, of its first and last sample; 0: none */
+	unsigned int nr_samples; /* whole samples */
+	bool judged; /* polling_threads_judge() had enough samples */
+	bool in_call; /* all samples were in the same call */
 };
 
 int polling_threads_new(struct polling_threads **ret, const char *host_root); /* 0 or -ENOMEM */
-void polling_threads_free(struct polling_threads *spins); /* NULL is fine */
+void polling_threads_free(struct polling_threads *pollers); /* NULL is fine */
 
 /* Before the start: one more thread. 0, -ENOSPC or -ENOMEM. */
-int polling_threads_add(struct polling_threads *spins, uint32_t own_pid,
+int polling_threads_add(struct polling_threads *pollers, uint32_t own_pid,
 			const struct bpfprof_task_state *task);
-/* An exit status; what went wrong is said. */
-int polling_threads_start(struct polling_threads *spins);
-/* Takes samples, if it has started and not stopped. */
-void polling_threads_run(struct polling_threads *spins);
-void polling_threads_stop(struct polling_threads *spins);
-uint64_t
-polling_threads_map_bytes(const struct polling_threads *spins); /* of maps, until it is stopped */
-/* Has each of which samples came enough of them? Who shares its CPU with many others takes longer. */
-bool polling_threads_suffice(const struct polling_threads *spins);
-/* Which of them are in calls. 0; -ETIME: not named until the deadline, to be tried again; or -errno. */
-int polling_threads_judge(struct polling_threads *spins, uint64_t deadline_ns);
+/* An exit status; prints what went wrong. */
+int polling_threads_start(struct polling_threads *pollers);
+/* Takes samples between start and stop. */
+void polling_threads_run(struct polling_threads *pollers);
+void polling_threads_stop(struct polling_threads *pollers);
+uint64_t polling_threads_map_bytes(
+	const struct polling_threads *pollers); /* memory of BPF maps; 0 after the stop */
+/* Has each thread with samples enough of them? A thread that shares its CPU takes longer. */
+bool polling_threads_suffice(const struct polling_threads *pollers);
+/* Sets judged and in_call. 0; -ETIME: some frames have no name yet, try again; or -errno. */
+int polling_threads_judge(struct polling_threads *pollers, uint64_t deadline_ns);
 
-size_t polling_threads_nr(const struct polling_threads *spins);
-const struct polling_thread *polling_threads_get(const struct polling_threads *spins, size_t i);
-/* Of one in a call: its stack, named as by thread_calls_name(). */
-const struct thread_dump *polling_threads_thread(const struct polling_threads *spins, size_t i,
+size_t polling_threads_nr(const struct polling_threads *pollers);
+const struct polling_thread *polling_threads_get(const struct polling_threads *pollers, size_t i);
+/* The stack of a thread in a call, with names as thread_calls_name() gives them. */
+const struct thread_dump *polling_threads_thread(const struct polling_threads *pollers, size_t i,
 						 const struct dump **ret_dump);
-/* Is it still there, by all samples that have come? */
-bool polling_threads_holds(const struct polling_threads *spins, size_t i);
+/* Do all samples show the thread in its call? */
+bool polling_threads_holds(const struct polling_threads *pollers, size_t i);
 
 #endif
