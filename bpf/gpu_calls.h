@@ -201,7 +201,7 @@ struct bpfprof_gpu_count {
 /*
  * Such a GPU_CALL is no call: from now on another kernel has the handle of the key, and call.bytes
  * is the number of calls counted for the key so far. The last one has no function; call.bytes is
- * then 1 if all keys were sent, and 0 if the kernels of this handle cannot be told apart any more.
+ * then 1 if all keys were sent, and 0 if the kernels of this handle cannot be distinguished any more.
  */
 #define BPFPROF_CALL_REUSED 1024U
 

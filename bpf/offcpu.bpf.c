@@ -97,7 +97,7 @@ static __always_inline void due_give_back(struct wait_due *due, struct bpfprof_w
 	due->tid = 0;
 }
 
-static __always_inline void waiter_tell(const struct bpfprof_waiter *w)
+static __always_inline void waiter_send(const struct bpfprof_waiter *w)
 {
 	struct bpfprof_waiter_event *e;
 
@@ -129,7 +129,7 @@ static __always_inline void waiter_end(struct bpfprof_waiter *w, struct task_str
 {
 	bool lives_on = task->signal->live.counter > 0;
 
-	waiter_tell(w);
+	waiter_send(w);
 	if (task->pid == task->tgid && lives_on) {
 		w->state = THREAD_STATE_INVALID;
 		w->run_ns = 0;
@@ -333,7 +333,7 @@ int BPF_PROG(thread_execs, struct task_struct *task, pid_t old_tid)
 		if (old && old->task.pid == task->tgid) {
 			if (old->state == THREAD_RUNS && now > old->since_ns)
 				old->run_ns += now - old->since_ns;
-			waiter_tell(old);
+			waiter_send(old);
 			waiter_free(old);
 		}
 	} else if (w && w->task.start_ns == task->group_leader->start_boottime) {

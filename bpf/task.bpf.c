@@ -27,7 +27,7 @@ static __always_inline bool is_asked(__u32 what)
 	return asked && *asked == what;
 }
 
-static __always_inline bool is_told(struct vm_area_struct *vma)
+static __always_inline bool is_reported(struct vm_area_struct *vma)
 {
 	if (vma->vm_flags & VM_EXEC)
 		return true;
@@ -117,7 +117,7 @@ int task_vmas(struct bpf_iter__task_vma *ctx)
 	__u32 zero = 0;
 	__s64 len = 0;
 
-	if (!vma || !task || !is_told(vma))
+	if (!vma || !task || !is_reported(vma))
 		return 0;
 	s = bpf_map_lookup_elem(&vma_scratches, &zero);
 	if (!s)

@@ -63,7 +63,7 @@ static __always_inline void enter_window(const struct bpfprof_gpu_function *f,
 	__u32 pid = task->tgid;
 
 	if (steps_get())
-		window_tell(start_ns, pid, begins, window_note(start_ns, pid, begins));
+		window_send(start_ns, pid, begins, window_note(start_ns, pid, begins));
 }
 
 /* A call begins in thread t. True: send its stack. */

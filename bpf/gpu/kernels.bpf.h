@@ -110,7 +110,7 @@ static __noinline int kernel_launched(const struct bpfprof_gpu_key *key)
 }
 
 /* Sends a record that is no call. -1: there is no room. */
-static __noinline int key_tell(const struct bpfprof_gpu_key *key, __u64 calls, __u32 flags)
+static __noinline int key_send(const struct bpfprof_gpu_key *key, __u64 calls, __u32 flags)
 {
 	struct bpfprof_gpu_event *e = bpf_ringbuf_reserve(&ring, sizeof(*e), 0);
 
@@ -127,25 +127,25 @@ static __noinline int key_tell(const struct bpfprof_gpu_key *key, __u64 calls, _
 }
 
 /* Sends the present counts of a key. */
-static __always_inline int reused_tell(const struct bpfprof_gpu_key *key, __u64 calls)
+static __always_inline int reused_send(const struct bpfprof_gpu_key *key, __u64 calls)
 {
-	return key_tell(key, calls, BPFPROF_CALL_REUSED);
+	return key_send(key, calls, BPFPROF_CALL_REUSED);
 }
 
 /* Sends whether all keys of the kernel were sent. */
-static __noinline int kernel_tell(const struct bpfprof_gpu_graph_key *at, bool all)
+static __noinline int kernel_send(const struct bpfprof_gpu_graph_key *at, bool all)
 {
 	struct bpfprof_gpu_key key = { .start_ns = at->start_ns,
 				       .pid = at->pid,
 				       .handle = at->handle };
 
-	return reused_tell(&key, all);
+	return reused_send(&key, all);
 }
 
 /* The name of a kernel, or counts of the old one, got lost: the next look-up sends them again. */
 static __noinline int kernel_unreported(const struct bpfprof_gpu_graph_key *at)
 {
-	int err = kernel_tell(at, false);
+	int err = kernel_send(at, false);
 	__u64 *hash = bpf_map_lookup_elem(&gpu_kernels, at);
 
 	gpu_count(GPU_COUNT_NAMES_LOST);
@@ -170,7 +170,7 @@ static long reuse_send(void *map, const struct bpfprof_gpu_key *key,
 	if (key->handle != reuse->kernel.handle || key->pid != reuse->kernel.pid ||
 	    key->start_ns != reuse->kernel.start_ns || !counts_kernels(key->function))
 		return 0;
-	if (!ring_has_room() || reused_tell(key, count->calls))
+	if (!ring_has_room() || reused_send(key, count->calls))
 		reuse->lost = 1;
 	return 0;
 }
@@ -181,7 +181,7 @@ static __noinline int kernel_reused(const struct bpfprof_gpu_graph_key *at)
 	struct reuse reuse = { .kernel = *at };
 
 	bpf_for_each_map_elem(&gpu_counts, reuse_send, &reuse, 0);
-	if (reuse.lost || kernel_tell(at, true))
+	if (reuse.lost || kernel_send(at, true))
 		kernel_unreported(at);
 	return 0;
 }

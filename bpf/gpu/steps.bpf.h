@@ -37,7 +37,7 @@ static __always_inline bool is_stepping(const struct bpfprof_gpu_process_key *ke
  * Sends a begin or end of a window, if user space wants those of this process. number: of the
  * window, or 0.
  */
-static __noinline void window_tell(__u64 start_ns, __u32 pid, bool begins, __u32 number)
+static __noinline void window_send(__u64 start_ns, __u32 pid, bool begins, __u32 number)
 {
 	struct bpfprof_gpu_process_key key = { .start_ns = start_ns, .pid = pid };
 	struct bpfprof_window_event *e = NULL;

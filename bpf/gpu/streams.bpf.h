@@ -25,11 +25,11 @@
  * Sends the owner of an element, so that user space can free it; not every owner makes counted
  * calls.
  */
-static __noinline int waits_tell(const struct bpfprof_gpu_thread *t)
+static __noinline int waits_report(const struct bpfprof_gpu_thread *t)
 {
 	struct bpfprof_gpu_key key = { .start_ns = t->start_ns, .pid = t->pid };
 
-	if (key_tell(&key, 0, BPFPROF_CALL_ENTRY))
+	if (key_send(&key, 0, BPFPROF_CALL_ENTRY))
 		gpu_count(GPU_COUNT_EVENTS_LOST);
 	return 0;
 }
@@ -58,7 +58,7 @@ __noinline int waits_seek(struct bpfprof_gpu_thread *t, bool take)
 	}
 	if (!t || !t->waits)
 		return -1;
-	return taken ? waits_tell(t) : 0;
+	return taken ? waits_report(t) : 0;
 }
 
 /*

@@ -141,8 +141,8 @@ __noinline int event_record(struct bpfprof_gpu_thread *t, __u64 event, __u64 str
  * A query of an event, or a wait for it, that began at begin_ns shows that it is reached, or not
  * yet.
  */
-__noinline int event_told(struct bpfprof_gpu_thread *t, __u64 event, __u64 begin_ns, bool reached,
-			  __u64 running_ns)
+__noinline int event_observed(struct bpfprof_gpu_thread *t, __u64 event, __u64 begin_ns,
+			      bool reached, __u64 running_ns)
 {
 	struct bpfprof_gpu_recorded *e;
 	struct bpfprof_gpu_event_key key;
@@ -221,8 +221,8 @@ __noinline int stream_waits(struct bpfprof_gpu_thread *t, __u64 stream, __u64 ev
 	return 0;
 }
 
-__noinline int stream_told(struct bpfprof_gpu_thread *t, __u64 stream, __u64 begin_ns, bool reached,
-			   __u64 running_ns)
+__noinline int stream_observed(struct bpfprof_gpu_thread *t, __u64 stream, __u64 begin_ns,
+			       bool reached, __u64 running_ns)
 {
 	struct bpfprof_gpu_waits *p = t ? waits_of(t) : NULL;
 	struct bpfprof_gpu_stream *s = p ? stream_find(p, stream) : NULL;
@@ -389,21 +389,21 @@ static __always_inline void waits_return(struct bpfprof_gpu_thread *t,
 	switch (f->kind) {
 	case GPU_KIND_EVENT_QUERY:
 		if (!call->result || call->result == RESULT_NOT_READY)
-			event_told(t, open->name, call->begin_ns, !call->result, 0);
+			event_observed(t, open->name, call->begin_ns, !call->result, 0);
 		break;
 	case GPU_KIND_STREAM_QUERY:
 		if (!call->result || call->result == RESULT_NOT_READY)
-			stream_told(t, stream_key(f, open->key.stream), call->begin_ns,
-				    !call->result, 0);
+			stream_observed(t, stream_key(f, open->key.stream), call->begin_ns,
+					!call->result, 0);
 		break;
 	case GPU_KIND_SYNC:
 		if (call->result)
 			break;
 		if (f->handle)
-			event_told(t, open->name, call->begin_ns, true, waited_ns);
+			event_observed(t, open->name, call->begin_ns, true, waited_ns);
 		else if (f->stream)
-			stream_told(t, stream_key(f, call->key.stream), call->begin_ns, true,
-				    waited_ns);
+			stream_observed(t, stream_key(f, call->key.stream), call->begin_ns, true,
+					waited_ns);
 		else
 			all_done(t, call->begin_ns, waited_ns);
 		break;

@@ -19,7 +19,7 @@ int window_called(struct pt_regs *ctx)
 
 	bpf_tail_call(ctx, &gpu_programs, 1); /* comes back at once */
 	if (f && probe_counts(cookie))
-		window_tell(task->group_leader->start_boottime, task->tgid,
+		window_send(task->group_leader->start_boottime, task->tgid,
 			    f->kind == GPU_KIND_WINDOW_BEGIN, 0);
 	return 0;
 }

@@ -70,8 +70,8 @@ Test(images, owned)
 	path = fixture_path("map");
 	link = fixture_path("map-link");
 	name = fixture_path("map-name");
-	origin.told.uid = getuid();
-	origin.told.flags = BPFPROF_ORIGIN_OUR_MOUNTS | BPFPROF_ORIGIN_OUR_ROOT;
+	origin.facts.uid = getuid();
+	origin.facts.flags = BPFPROF_ORIGIN_OUR_MOUNTS | BPFPROF_ORIGIN_OUR_ROOT;
 	origins_set(images_origins(images), &origin);
 	clock_gettime(CLOCK_BOOTTIME, &boot);
 	now_ns = (uint64_t)boot.tv_sec * NS_PER_SECOND;
@@ -87,7 +87,7 @@ Test(images, owned)
 	cr_expect_eq(open_owned(name, 0), -EPERM);
 	unlink(name);
 	cr_expect_eq(open_owned(path, 0), 0);
-	origin.told.uid = getuid() + 1;
+	origin.facts.uid = getuid() + 1;
 	origins_set(images_origins(images), &origin);
 	cr_expect_eq(open_owned(path, 0), getuid() ? -EPERM : 0, "root's counts for everybody");
 	if (!getuid()) {
@@ -111,19 +111,19 @@ Test(images, owned_below_a_root)
 	fixture_write("map", "1000 10 f\n");
 	path = fixture_path("map");
 	cr_assert_eq(stat(root, &st), 0);
-	origin.told.uid = getuid();
-	origin.told.root_ino = st.st_ino;
-	origin.told.root_dev = image_kernel_dev(st.st_dev);
-	origin.told.flags = BPFPROF_ORIGIN_OUR_MOUNTS;
+	origin.facts.uid = getuid();
+	origin.facts.root_ino = st.st_ino;
+	origin.facts.root_dev = image_kernel_dev(st.st_dev);
+	origin.facts.flags = BPFPROF_ORIGIN_OUR_MOUNTS;
 	origin.root = root;
 	origins_set(images_origins(images), &origin);
 	cr_expect_eq(open_owned("/map", 0), 0);
 	cr_expect_neq(open_owned(path, 0), 0);
-	origin.told.root_ino++;
+	origin.facts.root_ino++;
 	origins_set(images_origins(images), &origin);
 	cr_expect_eq(open_owned("/map", 0), -ESTALE);
-	origin.told.root_ino--;
-	origin.told.root_dev++; /* the same number in another file system */
+	origin.facts.root_ino--;
+	origin.facts.root_dev++; /* the same number in another file system */
 	origins_set(images_origins(images), &origin);
 	cr_expect_eq(open_owned("/map", 0), -ESTALE);
 	unlink(path);
@@ -143,7 +143,7 @@ Test(images, look)
 	cr_assert_eq(mkdir(folder, 0755), 0);
 	cr_expect_lt(images_scan(images, NO_PID, folder, "__init__.py"), 0,
 		     "nothing is known of it");
-	origin.told.flags = BPFPROF_ORIGIN_OUR_MOUNTS | BPFPROF_ORIGIN_OUR_ROOT;
+	origin.facts.flags = BPFPROF_ORIGIN_OUR_MOUNTS | BPFPROF_ORIGIN_OUR_ROOT;
 	origins_set(images_origins(images), &origin);
 	cr_expect_eq(images_scan(images, NO_PID, folder, "__init__.py"), 0);
 	cr_expect_lt(images_scan(images, NO_PID, "/nonexistent/package", "__init__.py"), 0);
@@ -155,14 +155,14 @@ Test(images, look)
 	cr_expect_eq(images_scan(images, NO_PID, folder, "__init__.py"), 1);
 	/* One of another mount namespace that is gone: its files are not ours of that name. */
 	origin.mnt_ns = 3;
-	origin.told.flags = 0;
+	origin.facts.flags = 0;
 	origins_set(images_origins(images), &origin);
 	cr_expect_lt(images_scan(images, NO_PID, folder, "__init__.py"), 0);
 	/* Below a root of its own. */
 	cr_assert_eq(stat(fixture_dir(), &st), 0);
 	origin.root = (char *)fixture_dir();
-	origin.told.root_ino = st.st_ino;
-	origin.told.root_dev = image_kernel_dev(st.st_dev);
+	origin.facts.root_ino = st.st_ino;
+	origin.facts.root_dev = image_kernel_dev(st.st_dev);
 	origins_set(images_origins(images), &origin);
 	origin.mnt_ns = 4;
 	origins_set(images_origins(images), &origin);

@@ -66,7 +66,7 @@ Test(python_heap_layout, versions)
 		const struct python_heap_layout *row = &python_heap_layouts[i];
 
 		cr_assert_eq(python_heap_layout_check(row), 0, "%x", row->version);
-		cr_assert_eq(python_heap_layout_told((uint16_t)row->version),
+		cr_assert_eq(python_heap_layout_is_described((uint16_t)row->version),
 			     row->version >= 0x30d);
 		cr_assert_eq(find(&layout, row, NULL, 0), row->version >= 0x30d ? -EBADMSG : 0);
 	}

@@ -199,11 +199,10 @@ Test(stats, text_of_no_calls)
 	stats_add(&stats.gpu_calls, "launch", 0);
 	buf_init(&text, 1 << 16);
 	stats_text(&text, &stats, true);
-	cr_assert_str_eq(
-		text.data,
-		"Samples: 0 in 2.0 s\nLost: none\n"
-		"CUDA and NCCL calls: 0 began; bpfprof gpu tells of those that began before\n"
-		"Stacks of calls: 0 taken, 0 not, over the rate\n");
+	cr_assert_str_eq(text.data,
+			 "Samples: 0 in 2.0 s\nLost: none\n"
+			 "CUDA and NCCL calls: 0 began; bpfprof gpu shows those that began before\n"
+			 "Stacks of calls: 0 taken, 0 not, over the rate\n");
 	buf_fini(&text);
 }
 

@@ -425,9 +425,9 @@ static void origin_set(uint32_t ancestor)
 {
 	struct origin origin = { .pid = (uint32_t)getpid(), .pod_pid = (uint32_t)getpid() };
 
-	origin.told.uid = getuid();
-	origin.told.flags = BPFPROF_ORIGIN_OUR_MOUNTS | BPFPROF_ORIGIN_OUR_ROOT;
-	origin.told.ancestors[0].pod_pid = ancestor;
+	origin.facts.uid = getuid();
+	origin.facts.flags = BPFPROF_ORIGIN_OUR_MOUNTS | BPFPROF_ORIGIN_OUR_ROOT;
+	origin.facts.ancestors[0].pod_pid = ancestor;
 	origins_set(images_origins(images), &origin);
 }
 
@@ -472,7 +472,7 @@ Test(symbolize, jit_of_a_process_that_has_ended)
 	struct origin origin = { .pid = gone, .pod_pid = gone };
 	struct profile made;
 
-	origin.told.ancestors[0].pod_pid = 1; /* asked for below the same /tmp */
+	origin.facts.ancestors[0].pod_pid = 1; /* asked for below the same /tmp */
 	origins_set(images_origins(images), &origin);
 	origin_set(0); /* runs, and wrote none */
 	cr_assert_eq(

@@ -250,9 +250,10 @@ Test(task_read, other_names)
 		     0);
 	rows = task_read_rows(task_read, &nr);
 	task_report(&text, rows, nr, task_read_totals(task_read), 0);
-	cr_expect(strstr(text.data, "\nWorkers used 0.25 s of CPU outside of these calls.\n"
-				    "3.00 s of CPU are of names beyond 256 of a worker: not told "
-				    "apart.\n"),
+	cr_expect(strstr(text.data,
+			 "\nWorkers used 0.25 s of CPU outside of these calls.\n"
+			 "3.00 s of CPU belong to names beyond the first 256 of a worker, in "
+			 "one sum.\n"),
 		  "%s", text.data);
 	free(rows);
 	buf_fini(&text);

@@ -35,7 +35,7 @@ struct capture_options {
 	bool no_subprocesses; /* children of pids and of the child do not count */
 	struct steps_range
 		steps; /* --steps, with workers: only these calls; stop 0: all of the time */
-	bool tell_workers; /* name the workers that were found on standard error */
+	bool report_workers; /* name the workers that were found on standard error */
 	bool gil; /* only samples whose thread holds Python's GIL */
 	const char *host_root; /* absolute; or NULL */
 	size_t codes_bytes; /* the limit for facts about Python code; 0: the default */

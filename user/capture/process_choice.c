@@ -115,7 +115,7 @@ bool process_filter_wants(struct process_filter *filter, struct sampler *sampler
 		return false;
 	if (!choice->nr_pids && !choice->nr_workers)
 		return true;
-	return (filter->workers && workers_want(filter->workers, input, filter->tell)) ||
+	return (filter->workers && workers_want(filter->workers, input, filter->report)) ||
 	       (choice->nr_pids &&
 		session_target_groups(&sampler->reader.session, (pid_t)input->sample->task.pid) &
 			filter->group);

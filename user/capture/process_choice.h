@@ -37,7 +37,7 @@ struct process_filter {
 	const struct process_choice *choice; /* borrowed */
 	uint32_t group; /* of session_target_add(), for it alone */
 	struct workers *workers; /* NULL without patterns */
-	bool tell; /* report the workers that were found */
+	bool report; /* report the workers that were found */
 };
 
 /*

@@ -119,7 +119,7 @@ static void on_event(void *arg, const struct event *event)
 }
 
 /* Where windows cannot be seen calls may be taken for the steps: that is said. */
-static void windows_tell(struct sampler *sampler)
+static void windows_report(struct sampler *sampler)
 {
 	const struct gpu_probes_library *libraries;
 	size_t nr, i;
@@ -169,7 +169,7 @@ static int open_session(struct sampler *sampler, const struct session_options *s
 {
 	int status = reader_open(&sampler->reader, session, sampler->options->host_root);
 
-	if (!status && session->wakers && !session_tells_interrupts(&sampler->reader.session)) {
+	if (!status && session->wakers && !session_knows_interrupts(&sampler->reader.session)) {
 		log_error("--waker: threads and interrupts look alike, since /proc/kallsyms hides "
 			  "the "
 			  "kernel's symbols; remedy: CAP_SYSLOG, and kernel.kptr_restrict below 2");
@@ -231,7 +231,7 @@ static uint32_t kernel_pid(struct sampler *sampler, pid_t pid)
 	return task.pid;
 }
 
-/* Adds pid and, unless told otherwise, what descends from it already. */
+/* Adds pid and, unless no_subprocesses is set, its present descendants. */
 static int targets_add(struct sampler *sampler, pid_t pid, uint32_t groups, struct parents *parents,
 		       uint32_t *ret_pid)
 {
@@ -308,7 +308,7 @@ static int setup_targets(struct sampler *sampler)
  */
 static void learn_processes(struct sampler *sampler)
 {
-	/* Without samples nobody tells of the others later. */
+	/* Without samples, nothing makes the others known later. */
 	uint64_t limit_ns = sampler->reader.session.options.gpu ? LEARN_ALL_NS : LEARN_NS;
 	uint64_t start_ns = time_monotonic_ns(), now_ns = start_ns;
 	struct parents all = { 0 };
@@ -461,7 +461,7 @@ int sampler_run(struct sampler *sampler)
 	return wait_ms;
 }
 
-bool sampler_targets_gone(const struct sampler *sampler)
+bool sampler_targets_ended(const struct sampler *sampler)
 {
 	const struct capture_options *options = sampler->options;
 	size_t i;
@@ -496,7 +496,7 @@ void sampler_let_go(struct sampler *sampler)
 	waits_free(sampler->waits);
 	sampler->waits = NULL;
 	if (sampler->windows) {
-		windows_tell(sampler);
+		windows_report(sampler);
 		worker_steps_windows(sampler->steps, NULL);
 	}
 	gpu_probes_free(sampler->windows);

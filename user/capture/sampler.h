@@ -123,7 +123,7 @@ int sampler_run(struct sampler *sampler);
 int sampler_targets_add(struct sampler *sampler, const pid_t *pids, size_t nr_pids, uint32_t groups,
 			uint32_t *ret_pids);
 /* Have all processes that -p names ended? Asks the kernel for each. */
-bool sampler_targets_gone(const struct sampler *sampler);
+bool sampler_targets_ended(const struct sampler *sampler);
 /* The clock takes no samples after this. sampler_stop() is still due. */
 void sampler_stop_clock(struct sampler *sampler);
 /* Nothing takes samples after this; samples that are still on their way are passed on. */

@@ -45,7 +45,8 @@ static bool is_wanted(struct sampler *sampler, const struct aggregate_input *inp
 		return worker_steps_want(sampler->steps, sample);
 	if (!options->nr_comms && !options->nr_workers)
 		return true;
-	return (sampler->workers && workers_want(sampler->workers, input, options->tell_workers)) ||
+	return (sampler->workers &&
+		workers_want(sampler->workers, input, options->report_workers)) ||
 	       sampler_comm_matches(options, sample->leader_comm) ||
 	       sampler_comm_matches(options, sample->comm) ||
 	       session_is_target(&sampler->reader.session, (pid_t)sample->task.pid);

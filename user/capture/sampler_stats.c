@@ -288,7 +288,7 @@ static void counts_fill(struct sampler *sampler, struct counts *c)
 		c->cpus_unarmed = clock_nr_unarmed(clock);
 		c->events_revived = clock_nr_revived(clock);
 	}
-	c->exits_found_late = stream_nr_found_gone(sampler->stream);
+	c->exits_found_late = stream_nr_found_ended(sampler->stream);
 	c->tables = *tables_counts(sampler->reader.walker.tables);
 	c->walker = sampler->reader.walker;
 	c->codes = *codes_counts(sampler->codes);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Waits of threads: what a sampler has to do beside the clock for --wall and --off-cpu. Most of it
- * is done where an interval ends, for threads that wait then: nobody has told of a wait that is not
- * over, and those that have slept since before the start have not been heard of at all.
+ * Waits of threads: the work of a sampler for --wall and --off-cpu, beside its clock. Most of it is
+ * due where an interval ends, for threads that wait then: an open wait has sent no event yet, and a
+ * thread that has slept since before the start has sent none at all.
  */
 #include "capture/sampler.h"
 
@@ -54,7 +54,7 @@ struct cutting {
 	struct tasks tasks; /* TASKS_AT_ONCE at most */
 	uint32_t *tids; /* that wait, TASKS_MAX at most */
 	size_t nr_tids;
-	size_t nr_looked;
+	size_t nr_scanned;
 	uint32_t kernel_pid; /* 0: it may not be asked for */
 };
 
@@ -379,7 +379,7 @@ static int task_take(void *arg, const struct bpfprof_task_state *state)
 	if (cutting->tasks.nr == TASKS_AT_ONCE && tasks_scan(cutting))
 		return 1;
 	cutting->tasks.states[cutting->tasks.nr++] = *state;
-	cutting->nr_looked++;
+	cutting->nr_scanned++;
 	return 0;
 }
 
@@ -428,7 +428,7 @@ static void process_cut(struct cutting *cutting, pid_t pid)
 	struct tasks_choice choice = { .kernel_pid = cutting->kernel_pid };
 	size_t first;
 
-	if (cutting->nr_tids && cutting->nr_looked <= TASKS_AT_ONCE) {
+	if (cutting->nr_tids && cutting->nr_scanned <= TASKS_AT_ONCE) {
 		threads_cut(cutting, pid, NULL);
 		return;
 	}
@@ -455,7 +455,7 @@ static int process_scan(void *arg, pid_t pid, const struct proc_usage *usage)
 	    !session_is_target(&sampler->reader.session, pid))
 		return 0;
 	cutting->tasks.nr = cutting->nr_tids = 0;
-	cutting->nr_looked = cutting->kernel_pid = 0;
+	cutting->nr_scanned = cutting->kernel_pid = 0;
 	err = tasks_each(&sampler->reader.session, (uint32_t)pid, task_take, cutting);
 	if (!err && !tasks_scan(cutting))
 		process_cut(cutting, pid);

@@ -16,7 +16,7 @@
 
 #define NAME_BYTES (TITLE_MAX + 1)
 
-void worker_processes_tell(pid_t pid, const char *name, const char *pattern)
+void worker_processes_report(pid_t pid, const char *name, const char *pattern)
 {
 	__cleanup(buf_fini) struct buf text = { .max = NAME_BYTES };
 
@@ -71,11 +71,11 @@ int worker_processes_each(struct deadline_runner *runner, char *const *patterns,
 	return pids_each(look, &search);
 }
 
-static int tell_and_add(void *arg, pid_t pid, const struct proc_usage *usage, const char *name,
-			const char *pattern)
+static int report_and_add(void *arg, pid_t pid, const struct proc_usage *usage, const char *name,
+			  const char *pattern)
 {
 	(void)usage;
-	worker_processes_tell(pid, name, pattern);
+	worker_processes_report(pid, name, pattern);
 	return pids_add(arg, pid);
 }
 
@@ -83,7 +83,7 @@ int worker_processes_find(struct pids *ret, struct deadline_runner *runner, char
 			  size_t nr_patterns)
 {
 	struct pids found = { 0 };
-	int err = worker_processes_each(runner, patterns, nr_patterns, tell_and_add, &found);
+	int err = worker_processes_each(runner, patterns, nr_patterns, report_and_add, &found);
 
 	if (err) {
 		pids_fini(&found);

@@ -27,6 +27,6 @@ int worker_processes_each(struct deadline_runner *runner, char *const *patterns,
 				       const char *name, const char *pattern),
 			  void *arg);
 /* Reports on standard error that it is watched. */
-void worker_processes_tell(pid_t pid, const char *name, const char *pattern);
+void worker_processes_report(pid_t pid, const char *name, const char *pattern);
 
 #endif

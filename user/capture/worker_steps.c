@@ -162,7 +162,7 @@ static struct worker *worker_add(struct worker_steps *all, const struct bpfprof_
 	return worker;
 }
 
-static void worker_tell(const struct worker_steps *all, const struct worker *worker)
+static void worker_report(const struct worker_steps *all, const struct worker *worker)
 {
 	const struct worker_names names = { .title = worker->name };
 	__cleanup(buf_fini) struct buf name = { .max = NAME_BYTES };
@@ -188,7 +188,7 @@ static bool worker_is_asked_for(struct worker_steps *all, struct worker *worker)
 			return false;
 	}
 	worker->reported = true;
-	worker_tell(all, worker);
+	worker_report(all, worker);
 	return true;
 }
 
@@ -386,7 +386,7 @@ void worker_steps_exit(struct worker_steps *all, const struct bpfprof_task_id *t
 	step_breaks_off(all, worker);
 }
 
-static bool is_looked_for(void *arg, const char *title)
+static bool title_is_wanted(void *arg, const char *title)
 {
 	return !calls_is_idle(title) && judge(arg, title, true) >= 0;
 }
@@ -406,7 +406,7 @@ static void on_worker(void *arg, const struct bpfprof_task_id *task, uint32_t ow
 
 void worker_steps_poll(struct worker_steps *all)
 {
-	struct worker_titles_ask ask = { .wants = is_looked_for, .found = on_worker, .arg = all };
+	struct worker_titles_ask ask = { .wants = title_is_wanted, .found = on_worker, .arg = all };
 	int err = worker_titles_each(all->sampler, &ask);
 
 	all->nr_unread = ask.nr_unread;
@@ -473,7 +473,7 @@ bool worker_steps_found(const struct worker_steps *all)
 	return false;
 }
 
-static void worker_tell_end(const struct worker *worker, const struct steps_range *range)
+static void worker_report_end(const struct worker *worker, const struct steps_range *range)
 {
 	const struct worker_names names = { .title = worker->name };
 	const struct steps *steps = &worker->steps;
@@ -498,7 +498,7 @@ static void worker_tell_end(const struct worker *worker, const struct steps_rang
 		log_info("worker '%s", text.data);
 }
 
-void worker_steps_tell(struct worker_steps *all)
+void worker_steps_report(struct worker_steps *all)
 {
 	struct worker *worker;
 	uint64_t nr = 0;
@@ -508,7 +508,7 @@ void worker_steps_tell(struct worker_steps *all)
 		if (left_out(worker) || !worker->reported)
 			continue;
 		if (nr++ < MAX_REPORTED)
-			worker_tell_end(worker, &all->sampler->options->steps);
+			worker_report_end(worker, &all->sampler->options->steps);
 	}
 	if (nr > MAX_REPORTED || all->nr_forgotten)
 		log_info("and %" PRIu64 " more workers",
@@ -517,12 +517,12 @@ void worker_steps_tell(struct worker_steps *all)
 		log_warn("more than %d workers: the others were left out", WORKER_STEPS_MAX);
 }
 
-void worker_steps_tell_one(struct worker_steps *all, const struct bpfprof_task_id *task)
+void worker_steps_report_one(struct worker_steps *all, const struct bpfprof_task_id *task)
 {
 	const struct worker *worker = worker_find(all, task);
 
 	if (worker && worker->reported && !left_out(worker))
-		worker_tell_end(worker, &all->sampler->options->steps);
+		worker_report_end(worker, &all->sampler->options->steps);
 }
 
 /* What the rows read. */

@@ -63,9 +63,9 @@ bool worker_steps_through(struct worker_steps *all);
 
 bool worker_steps_found(const struct worker_steps *all); /* any worker at all */
 /* Reports the steps, a line for each worker on standard error. */
-void worker_steps_tell(struct worker_steps *all);
+void worker_steps_report(struct worker_steps *all);
 /* The same for one worker, if it is wanted and was seen. */
-void worker_steps_tell_one(struct worker_steps *all, const struct bpfprof_task_id *task);
+void worker_steps_report_one(struct worker_steps *all, const struct bpfprof_task_id *task);
 extern const struct counter worker_steps_counters[];
 void worker_steps_stats(const struct worker_steps *all, struct stats_reasons *dst);
 

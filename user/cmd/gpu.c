@@ -64,11 +64,11 @@ static void on_end(void *arg, const struct bpfprof_task_id *task)
 	gpu_trace_on_end(arg, task);
 }
 
-static void choose(void *arg, struct gpu_snapshot *picture)
+static void choose(void *arg, struct gpu_snapshot *snapshot)
 {
 	const struct gpu_job *job = arg;
 
-	gpu_steps_choose(&job->watch, &job->options->record.capture.steps, picture);
+	gpu_steps_choose(&job->watch, &job->options->record.capture.steps, snapshot);
 }
 
 static size_t columns_of_stdout(void)
@@ -79,15 +79,15 @@ static size_t columns_of_stdout(void)
 								       : size.ws_col;
 }
 
-static int show(struct gpu_job *job, struct gpu_screen *screen, struct gpu_snapshot *picture)
+static int show(struct gpu_job *job, struct gpu_screen *screen, struct gpu_snapshot *snapshot)
 {
-	int err = gpu_snapshot_take(picture, &job->watch);
+	int err = gpu_snapshot_take(snapshot, &job->watch);
 
-	gpu_inflight_poll(job->inflight, picture, false);
+	gpu_inflight_poll(job->inflight, snapshot, false);
 	if (err)
 		return err;
-	gpu_names_find(&job->watch, picture, NAMES_LIVE_NS);
-	return gpu_screen_show(screen, job, picture);
+	gpu_names_find(&job->watch, snapshot, NAMES_LIVE_NS);
+	return gpu_screen_show(screen, job, snapshot);
 }
 
 static void say_widened(struct gpu_job *job)
@@ -116,8 +116,9 @@ static bool signals_take(int fd, bool *resized)
 }
 
 /* Reads signals and keys. *end: one of them ends the command. 0 or -errno. */
-static int react(struct gpu_job *job, struct gpu_screen *screen, const struct gpu_snapshot *picture,
-		 const struct pollfd *signals, const struct pollfd *keys, bool *end)
+static int react(struct gpu_job *job, struct gpu_screen *screen,
+		 const struct gpu_snapshot *snapshot, const struct pollfd *signals,
+		 const struct pollfd *keys, bool *end)
 {
 	enum gpu_screen_result result = GPU_SCREEN_NOTHING;
 	bool resized = false;
@@ -134,14 +135,14 @@ static int react(struct gpu_job *job, struct gpu_screen *screen, const struct gp
 		result = GPU_SCREEN_QUIT;
 	*end = result == GPU_SCREEN_QUIT;
 	/* Before the first snapshot there is nothing to draw. */
-	if (!picture->ts_ns || (result != GPU_SCREEN_REDRAW && !resized))
+	if (!snapshot->ts_ns || (result != GPU_SCREEN_REDRAW && !resized))
 		return 0;
-	return gpu_screen_draw(screen, job, picture);
+	return gpu_screen_draw(screen, job, snapshot);
 }
 
 /* Until the time is over, a signal or key ends it, or the targets have exited. screen: NULL is fine. */
 static int loop(struct gpu_job *job, int signal_fd, struct gpu_screen *screen,
-		struct gpu_snapshot *picture)
+		struct gpu_snapshot *snapshot)
 {
 	uint64_t duration_ns = job->options->record.duration_ns;
 	uint64_t end_ns = duration_ns ? job->start_ns + duration_ns : UINT64_MAX;
@@ -169,8 +170,8 @@ static int loop(struct gpu_job *job, int signal_fd, struct gpu_screen *screen,
 			if (job->workers)
 				err = gpu_workers_poll(job->workers, now_ns);
 			if (screen && !err)
-				err = show(job, screen, picture);
-			if (sampler_targets_gone(&job->sampler)) {
+				err = show(job, screen, snapshot);
+			if (sampler_targets_ended(&job->sampler)) {
 				log_info("all watched processes have exited");
 				break;
 			}
@@ -179,26 +180,26 @@ static int loop(struct gpu_job *job, int signal_fd, struct gpu_screen *screen,
 		}
 		poll(fds, screen ? 3 : 2, time_poll_ms(now_ns, end_ns, wait_ms));
 		if (!err)
-			err = react(job, screen, picture, &fds[1], &fds[2], &end);
+			err = react(job, screen, snapshot, &fds[1], &fds[2], &end);
 		now_ns = time_monotonic_ns();
 	}
 	return err;
 }
 
-static int print_text(struct gpu_job *job, const struct gpu_snapshot *picture)
+static int print_text(struct gpu_job *job, const struct gpu_snapshot *snapshot)
 {
 	__cleanup(buf_fini) struct buf text;
 	int err;
 
 	buf_init(&text, TEXT_MAX);
-	err = gpu_report_build(&text, job, picture,
+	err = gpu_report_build(&text, job, snapshot,
 			       &(struct gpu_report_how){ .columns = columns_of_stdout() });
 	if (!err && text.data && (fputs(text.data, stdout) < 0 || fflush(stdout)))
 		err = -errno;
 	return err;
 }
 
-static int finish(struct gpu_job *job, struct gpu_snapshot *picture)
+static int finish(struct gpu_job *job, struct gpu_snapshot *snapshot)
 {
 	int err, status;
 
@@ -209,28 +210,28 @@ static int finish(struct gpu_job *job, struct gpu_snapshot *picture)
 			0); /* libraries that came too late for hooks */
 	err = gpu_trace_finish(job);
 	if (!err)
-		err = gpu_snapshot_take(picture, &job->watch);
+		err = gpu_snapshot_take(snapshot, &job->watch);
 	if (!err) {
-		gpu_inflight_poll(job->inflight, picture, true);
-		gpu_names_find(&job->watch, picture, NAMES_END_NS);
+		gpu_inflight_poll(job->inflight, snapshot, true);
+		gpu_names_find(&job->watch, snapshot, NAMES_END_NS);
 		if (job->options->json)
-			err = absent_ranks_new(&job->absent_ranks, job, picture);
+			err = absent_ranks_new(&job->absent_ranks, job, snapshot);
 	}
 	if (!err && !output_files_have_standard(&job->options->record))
-		err = print_text(job, picture);
+		err = print_text(job, snapshot);
 	if (err)
 		log_error("%s", strerror(-err));
-	status = gpu_files_write(job, picture);
-	gpu_steps_tell(job);
+	status = gpu_files_write(job, snapshot);
+	gpu_steps_report(job);
 	if (job->workers)
-		gpu_workers_tell(job->workers, picture);
+		gpu_workers_report(job->workers, snapshot);
 	return err ? EXIT_FAILED : status;
 }
 
 static int run(struct gpu_job *job, int signal_fd)
 {
 	bool live = !job->options->once && isatty(STDOUT_FILENO) && isatty(STDIN_FILENO);
-	struct gpu_snapshot picture = { 0 };
+	struct gpu_snapshot snapshot = { 0 };
 	struct gpu_screen *screen = NULL;
 	int status, err;
 
@@ -257,15 +258,15 @@ static int run(struct gpu_job *job, int signal_fd)
 		return EXIT_FAILED;
 	}
 	if (!err)
-		err = loop(job, signal_fd, screen, &picture);
+		err = loop(job, signal_fd, screen, &snapshot);
 	gpu_screen_close(screen);
 	if (err) {
 		log_error("%s", strerror(-err));
 		status = EXIT_FAILED;
 	} else {
-		status = finish(job, &picture);
+		status = finish(job, &snapshot);
 	}
-	gpu_snapshot_fini(&picture);
+	gpu_snapshot_fini(&snapshot);
 	return status;
 }
 

@@ -37,7 +37,7 @@ int gpu_files_check(const struct gpu_job *job)
 		if (!err)
 			err = output_check(path.data);
 		if (err) {
-			output_files_tell(record->outputs[i].path, path.data, err);
+			output_files_report(record->outputs[i].path, path.data, err);
 			return EXIT_FAILED;
 		}
 	}
@@ -76,7 +76,7 @@ int gpu_files_start(struct gpu_job *job)
 }
 
 /* profile: NULL if all files are traces. */
-static int write_all(struct gpu_job *job, const struct gpu_snapshot *picture,
+static int write_all(struct gpu_job *job, const struct gpu_snapshot *snapshot,
 		     const struct profile *profile)
 {
 	const struct record_options *record = &job->options->record;
@@ -90,23 +90,23 @@ static int write_all(struct gpu_job *job, const struct gpu_snapshot *picture,
 
 		err = expand(&path, job, record->outputs[i].path);
 		if (!err && record->outputs[i].format == OUTPUT_TRACE)
-			err = gpu_trace_write(job, picture, path.data);
+			err = gpu_trace_write(job, snapshot, path.data);
 		else if (!err)
 			err = output_write(path.data, record->outputs[i].format, profile, &options);
-		if (output_files_tell(record->outputs[i].path, path.data, err))
+		if (output_files_report(record->outputs[i].path, path.data, err))
 			status = EXIT_FAILED;
 	}
 	return status;
 }
 
-int gpu_files_write(struct gpu_job *job, const struct gpu_snapshot *picture)
+int gpu_files_write(struct gpu_job *job, const struct gpu_snapshot *snapshot)
 {
 	struct gpu_monitor_profile calls = { 0 };
 	int status, err;
 
 	if (!first_pattern(job, false))
-		return write_all(job, picture, NULL);
-	err = gpu_monitor_profile_make(&job->watch, picture, &calls);
+		return write_all(job, snapshot, NULL);
+	err = gpu_monitor_profile_make(&job->watch, snapshot, &calls);
 	if (err) {
 		log_error("%s", strerror(-err));
 		profile_fini(&calls.profile);
@@ -116,7 +116,7 @@ int gpu_files_write(struct gpu_job *job, const struct gpu_snapshot *picture)
 	calls.profile.time_ns = job->start_wall_ns;
 	calls.profile.duration_ns = job->end_ns - job->start_ns;
 	calls.profile.threads = job->options->record.threads;
-	status = write_all(job, picture, &calls.profile);
+	status = write_all(job, snapshot, &calls.profile);
 	profile_fini(&calls.profile);
 	return status;
 }

@@ -16,7 +16,7 @@ struct gpu_snapshot;
  */
 int gpu_files_check(const struct gpu_job *job);
 int gpu_files_start(struct gpu_job *job);
-int gpu_files_write(struct gpu_job *job, const struct gpu_snapshot *picture);
+int gpu_files_write(struct gpu_job *job, const struct gpu_snapshot *snapshot);
 
 /* gpu_trace.c: path is the name of the trace. 0 or -errno. */
 int gpu_trace_start(struct gpu_job *job, const char *path);
@@ -30,6 +30,6 @@ void gpu_trace_on_end(struct gpu_job *job, const struct bpfprof_task_id *task);
 /* Takes the calls that still run. 0 or -errno. */
 int gpu_trace_finish(struct gpu_job *job);
 /* 0 or -errno. */
-int gpu_trace_write(struct gpu_job *job, const struct gpu_snapshot *picture, const char *path);
+int gpu_trace_write(struct gpu_job *job, const struct gpu_snapshot *snapshot, const char *path);
 
 #endif

@@ -122,7 +122,7 @@ static void lines_cut(struct page *page, size_t columns)
 }
 
 int gpu_screen_draw(struct gpu_screen *screen, struct gpu_job *job,
-		    const struct gpu_snapshot *picture)
+		    const struct gpu_snapshot *snapshot)
 {
 	struct page page = { 0 };
 	size_t columns, rows;
@@ -130,7 +130,7 @@ int gpu_screen_draw(struct gpu_screen *screen, struct gpu_job *job,
 
 	screen_size(&columns, &rows);
 	buf_init(&page.text, PAGE_MAX);
-	err = gpu_report_build(&page.text, job, picture,
+	err = gpu_report_build(&page.text, job, snapshot,
 			       &(struct gpu_report_how){ .columns = columns,
 							 .screen_rows = rows,
 							 .sort = screen->sort,
@@ -150,11 +150,11 @@ int gpu_screen_draw(struct gpu_screen *screen, struct gpu_job *job,
 }
 
 int gpu_screen_show(struct gpu_screen *screen, struct gpu_job *job,
-		    const struct gpu_snapshot *picture)
+		    const struct gpu_snapshot *snapshot)
 {
-	int err = gpu_recent_take(screen->recent, picture);
+	int err = gpu_recent_take(screen->recent, snapshot);
 
-	return err ? err : gpu_screen_draw(screen, job, picture);
+	return err ? err : gpu_screen_draw(screen, job, snapshot);
 }
 
 static void sort_next(struct gpu_screen *screen)

@@ -21,10 +21,10 @@ int gpu_screen_open(struct gpu_screen **ret, uint64_t start_ns, const char *sort
 void gpu_screen_close(struct gpu_screen *screen); /* NULL is fine */
 /* Shows a new snapshot. 0 or -ENOMEM. */
 int gpu_screen_show(struct gpu_screen *screen, struct gpu_job *job,
-		    const struct gpu_snapshot *picture);
+		    const struct gpu_snapshot *snapshot);
 /* Draws it again, after keys or in another size. */
 int gpu_screen_draw(struct gpu_screen *screen, struct gpu_job *job,
-		    const struct gpu_snapshot *picture);
+		    const struct gpu_snapshot *snapshot);
 /* Reads the keys that the user pressed. */
 enum gpu_screen_result gpu_screen_keys(struct gpu_screen *screen);
 

@@ -87,22 +87,22 @@ bool gpu_steps_through(const struct gpu_job *job)
 }
 
 /* Drops the calls of a process that are in none of its windows. */
-static void choose(struct gpu_snapshot *picture, const struct bpfprof_gpu_process_key *process)
+static void choose(struct gpu_snapshot *snapshot, const struct bpfprof_gpu_process_key *process)
 {
 	const struct bpfprof_gpu_key *key;
 	size_t i, kept = 0;
 
-	for (i = 0; i < picture->nr_counts; i++) {
-		key = &picture->counts[i].key;
+	for (i = 0; i < snapshot->nr_counts; i++) {
+		key = &snapshot->counts[i].key;
 		if (key->pid != process->pid || key->start_ns != process->start_ns ||
 		    key->flags & BPFPROF_KEY_WINDOW)
-			picture->counts[kept++] = picture->counts[i];
+			snapshot->counts[kept++] = snapshot->counts[i];
 	}
-	picture->nr_counts = kept;
+	snapshot->nr_counts = kept;
 }
 
 void gpu_steps_choose(const struct gpu_monitor *watch, const struct steps_range *range,
-		      struct gpu_snapshot *picture)
+		      struct gpu_snapshot *snapshot)
 {
 	struct gpu_map_walk walk;
 
@@ -110,7 +110,7 @@ void gpu_steps_choose(const struct gpu_monitor *watch, const struct steps_range 
 		return;
 	gpu_map_begin(&walk, &watch->sampler->reader.session, GPU_MAP_WINDOWS);
 	while (gpu_map_next(&walk))
-		choose(picture, &walk.key.process);
+		choose(snapshot, &walk.key.process);
 }
 
 /* The pid as we see it, if that is known. */
@@ -168,7 +168,7 @@ static void windows_log(struct progress *progress, const struct bpfprof_gpu_proc
 }
 
 /* Others made windows, this worker did not. True: a line reports it. */
-static bool none_tell(void *arg, const struct bpfprof_task_id *task)
+static bool none_report(void *arg, const struct bpfprof_task_id *task)
 {
 	struct progress *progress = arg;
 	const struct bpfprof_gpu_process_key key = { .start_ns = task->start_ns, .pid = task->pid };
@@ -183,11 +183,11 @@ static bool none_tell(void *arg, const struct bpfprof_task_id *task)
 		return false;
 	log_info("%s: made no window of the profiler", subject.data);
 	if (progress->job->sampler.steps)
-		worker_steps_tell_one(progress->job->sampler.steps, task);
+		worker_steps_report_one(progress->job->sampler.steps, task);
 	return true;
 }
 
-void gpu_steps_tell(struct gpu_job *job)
+void gpu_steps_report(struct gpu_job *job)
 {
 	struct progress progress = { .job = job, .range = range_of(job) };
 	struct gpu_map_walk walk;
@@ -200,13 +200,13 @@ void gpu_steps_tell(struct gpu_job *job)
 	if (progress.nr > MAX_REPORTED)
 		log_info("and %" PRIu64 " more processes", progress.nr - MAX_REPORTED);
 	if (progress.nr && job->workers)
-		gpu_workers_each(job->workers, none_tell, &progress);
+		gpu_workers_each(job->workers, none_report, &progress);
 	if (progress.nr_none > MAX_REPORTED)
 		log_info("and %" PRIu64 " more workers made none", progress.nr_none - MAX_REPORTED);
 	if (progress.nr)
 		return;
 	if (job->sampler.steps)
-		worker_steps_tell(job->sampler.steps);
+		worker_steps_report(job->sampler.steps);
 	else if (progress.range->kind == STEPS_WINDOWS)
 		log_warn("--steps: no process made a window with cudaProfilerStart");
 	else

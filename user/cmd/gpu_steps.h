@@ -24,8 +24,8 @@ int gpu_steps_begin(struct gpu_monitor *watch, const struct steps_range *range);
 bool gpu_steps_through(const struct gpu_job *job);
 /* Keeps only the windows of processes that make some in the snapshot. */
 void gpu_steps_choose(const struct gpu_monitor *watch, const struct steps_range *range,
-		      struct gpu_snapshot *picture);
+		      struct gpu_snapshot *snapshot);
 /* Reports the steps of each process on standard error. */
-void gpu_steps_tell(struct gpu_job *job);
+void gpu_steps_report(struct gpu_job *job);
 
 #endif

@@ -111,14 +111,14 @@ static bool comm_find(void *arg, uint32_t pid, uint64_t start_ns, uint64_t comm,
 	return true;
 }
 
-int gpu_trace_write(struct gpu_job *job, const struct gpu_snapshot *picture, const char *path)
+int gpu_trace_write(struct gpu_job *job, const struct gpu_snapshot *snapshot, const char *path)
 {
 	char host[HOST_NAME_BYTES];
 	struct stats_reasons lost = { 0 };
 	struct gpu_timeline timeline = { .trace = job->trace,
 					 .table = job->watch.table,
 					 .comm = comm_find,
-					 .arg = (void *)picture,
+					 .arg = (void *)snapshot,
 					 .facts = { .max_bytes =
 							    job->options->record.max_trace_bytes,
 						    .host = host,
@@ -130,12 +130,12 @@ int gpu_trace_write(struct gpu_job *job, const struct gpu_snapshot *picture, con
 	int err;
 
 	host_name(host);
-	gpu_lost(job, picture, &lost);
+	gpu_lost(job, snapshot, &lost);
 	err = output_write_by(path, gpu_timeline_write, &timeline);
 	if (err)
 		return err;
 	trace_place_say_missing(path, &timeline.facts, gpu_trace_error(job->trace));
-	ring = picture->counters[GPU_COUNT_TRACE_LOST];
+	ring = snapshot->counters[GPU_COUNT_TRACE_LOST];
 	if (ring)
 		log_warn("%s: %" PRIu64 " calls came too fast, and are missing", path, ring);
 	return 0;

@@ -107,7 +107,7 @@ static int found(void *arg, pid_t pid, const struct proc_usage *usage, const cha
 		return -ENOMEM;
 	workers->nr++;
 	if (!workers->job->sampler.steps) /* steps report workers, too */
-		worker_processes_tell(pid, name, pattern);
+		worker_processes_report(pid, name, pattern);
 	return pids_add(&workers->fresh, pid);
 }
 
@@ -162,15 +162,15 @@ struct tally {
 	uint64_t calls;
 };
 
-static uint64_t calls_of(const struct gpu_snapshot *picture, const struct bpfprof_task_id *task)
+static uint64_t calls_of(const struct gpu_snapshot *snapshot, const struct bpfprof_task_id *task)
 {
 	uint64_t calls = 0;
 	size_t i;
 
-	for (i = 0; i < picture->nr_counts; i++)
-		if (picture->counts[i].key.pid == task->pid &&
-		    picture->counts[i].key.start_ns == task->start_ns)
-			calls += picture->counts[i].count.calls;
+	for (i = 0; i < snapshot->nr_counts; i++)
+		if (snapshot->counts[i].key.pid == task->pid &&
+		    snapshot->counts[i].key.start_ns == task->start_ns)
+			calls += snapshot->counts[i].count.calls;
 	return calls;
 }
 
@@ -218,7 +218,7 @@ struct others {
 	size_t nr_pids;
 };
 
-static void other_tell(struct others *others, pid_t pid, uint64_t calls)
+static void other_report(struct others *others, pid_t pid, uint64_t calls)
 {
 	struct buf *text = &others->workers->others_text;
 	struct proc_usage usage = { .comm = "" };
@@ -231,7 +231,7 @@ static void other_tell(struct others *others, pid_t pid, uint64_t calls)
 	buf_printf(text, "' (%" PRIu64 " calls)", calls);
 }
 
-static void others_watched(struct others *others, const struct gpu_snapshot *picture)
+static void others_watched(struct others *others, const struct gpu_snapshot *snapshot)
 {
 	const struct call_table_process *processes;
 	struct bpfprof_task_id task = { 0 };
@@ -244,10 +244,10 @@ static void others_watched(struct others *others, const struct gpu_snapshot *pic
 		task.pid = processes[i].kernel_pid;
 		task.start_ns = processes[i].start_ns;
 		pid = (pid_t)(processes[i].pid ? processes[i].pid : processes[i].kernel_pid);
-		calls = calls_of(picture, &task);
+		calls = calls_of(snapshot, &task);
 		if (calls && !processes[i].ended &&
 		    is_below(others->tree, pid, others->worker->parent))
-			other_tell(others, pid, calls);
+			other_report(others, pid, calls);
 	}
 }
 
@@ -296,12 +296,12 @@ static void others_try(struct others *others)
 		count_add(others, &walk.key.call, walk.value.count.calls);
 	for (i = 0; i < others->nr_pids; i++)
 		if (others->tallies[i].calls)
-			other_tell(others, others->pids[i], others->tallies[i].calls);
+			other_report(others, others->pids[i], others->tallies[i].calls);
 }
 
 /* Lists the other processes of the Ray node that call. */
 static void others_find(struct gpu_workers *workers, const struct worker *worker,
-			const struct tree *tree, const struct gpu_snapshot *picture)
+			const struct tree *tree, const struct gpu_snapshot *snapshot)
 {
 	__cleanup(free_mem) struct others *others = calloc(1, sizeof(*others));
 
@@ -312,15 +312,15 @@ static void others_find(struct gpu_workers *workers, const struct worker *worker
 	others->worker = worker;
 	workers->reported_parent = worker->parent;
 	buf_reset(&workers->others_text);
-	others_watched(others, picture);
+	others_watched(others, snapshot);
 	if (!others->nr)
 		others_try(others);
 	if (others->nr > MAX_OTHERS)
 		buf_printf(&workers->others_text, " and %zu more", others->nr - MAX_OTHERS);
 }
 
-static void worker_tell(struct gpu_workers *workers, const struct worker *worker,
-			const struct tree *tree, const struct gpu_snapshot *picture)
+static void worker_report(struct gpu_workers *workers, const struct worker *worker,
+			  const struct tree *tree, const struct gpu_snapshot *snapshot)
 {
 	__cleanup(buf_fini) struct buf name = { .max = TEXT_BYTES };
 
@@ -331,7 +331,7 @@ static void worker_tell(struct gpu_workers *workers, const struct worker *worker
 		return;
 	}
 	if (workers->reported_parent != worker->parent)
-		others_find(workers, worker, tree, picture);
+		others_find(workers, worker, tree, snapshot);
 	if (workers->others_text.len)
 		log_warn("worker '%s' pid %d made no GPU call; of its Ray node these did:%s",
 			 name.data ? name.data : "", worker->pid, workers->others_text.data);
@@ -366,7 +366,7 @@ void gpu_workers_each(struct gpu_workers *workers,
 			workers->list[i].reported = true;
 }
 
-void gpu_workers_tell(struct gpu_workers *workers, const struct gpu_snapshot *picture)
+void gpu_workers_report(struct gpu_workers *workers, const struct gpu_snapshot *snapshot)
 {
 	struct tree tree = { 0 };
 	size_t i, silent = 0;
@@ -376,10 +376,10 @@ void gpu_workers_tell(struct gpu_workers *workers, const struct gpu_snapshot *pi
 	if (workers->nr && pids_each(tree_add, &tree))
 		log_debug("not all processes could be read");
 	for (i = 0; i < workers->nr; i++) {
-		if (workers->list[i].reported || calls_of(picture, &workers->list[i].task))
+		if (workers->list[i].reported || calls_of(snapshot, &workers->list[i].task))
 			continue;
 		if (silent++ < MAX_REPORTED)
-			worker_tell(workers, &workers->list[i], &tree, picture);
+			worker_report(workers, &workers->list[i], &tree, snapshot);
 	}
 	if (silent > MAX_REPORTED)
 		log_warn("and %zu more workers made no GPU call", silent - MAX_REPORTED);

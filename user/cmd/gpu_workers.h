@@ -28,7 +28,7 @@ int gpu_workers_poll(struct gpu_workers *workers, uint64_t now_ns);
 /* The name when it was found, and the pid as we see it; NULL: no worker. Borrowed. */
 const char *gpu_workers_name(const struct gpu_workers *workers, uint32_t kernel_pid,
 			     uint64_t start_ns, uint32_t *ret_pid);
-/* Calls the function for each; if it returns true, gpu_workers_tell() leaves the worker out. */
+/* Calls the function for each; if it returns true, gpu_workers_report() leaves the worker out. */
 void gpu_workers_each(struct gpu_workers *workers,
 		      bool (*each)(void *arg, const struct bpfprof_task_id *task), void *arg);
 
@@ -37,6 +37,6 @@ void gpu_workers_each(struct gpu_workers *workers,
  * these are not watched yet, they are for a second, and counts are invalid after this. With --steps only
  * calls in a step are known, and no other process is reported.
  */
-void gpu_workers_tell(struct gpu_workers *workers, const struct gpu_snapshot *picture);
+void gpu_workers_report(struct gpu_workers *workers, const struct gpu_snapshot *snapshot);
 
 #endif

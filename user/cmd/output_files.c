@@ -38,7 +38,7 @@ bool output_files_several(const struct profile *profile)
 	return false;
 }
 
-int output_files_tell(const char *pattern, const char *path, int err)
+int output_files_report(const char *pattern, const char *path, int err)
 {
 	if (err)
 		log_error("%s: cannot be written: %s", path ? path : pattern, strerror(-err));

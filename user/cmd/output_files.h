@@ -19,6 +19,6 @@ bool output_files_have_standard(const struct record_options *options);
 /* Does the profile have more than one process? Names and titles of one process are still one. */
 bool output_files_several(const struct profile *profile);
 /* Reports a file as written, or the error. path: the expanded pattern; NULL: that failed. Returns err. */
-int output_files_tell(const char *pattern, const char *path, int err);
+int output_files_report(const char *pattern, const char *path, int err);
 
 #endif

@@ -110,11 +110,11 @@ static void on_event(void *arg, const struct event *event)
 	}
 }
 
-static void choose_calls(void *arg, struct gpu_snapshot *picture)
+static void choose_calls(void *arg, struct gpu_snapshot *snapshot)
 {
 	const struct recording *rec = arg;
 
-	gpu_steps_choose(&rec->watch, &rec->options->capture.steps, picture);
+	gpu_steps_choose(&rec->watch, &rec->options->capture.steps, snapshot);
 }
 
 /* In the child: waits until sampling runs, then becomes the command. */
@@ -276,7 +276,7 @@ static void loop(struct recording *rec, int signal_fd)
 			tick_ns = now_ns + TICK_NS;
 			if (rec->options->capture.session.gpu)
 				gpu_monitor_log_new(&rec->watch);
-			if (sampler_targets_gone(&rec->sampler)) {
+			if (sampler_targets_ended(&rec->sampler)) {
 				say_gone(rec);
 				break;
 			}
@@ -413,13 +413,13 @@ static int profile_finish(struct recording *rec, const struct profile *calls)
 	profile.stats = &rec->stats;
 	aggregate_view_get(rec->aggregate, &view);
 	if (rec->sampler.steps)
-		worker_steps_tell(rec->sampler.steps);
+		worker_steps_report(rec->sampler.steps);
 	if (!view.counts.nr_taken)
 		say_nothing_matched(rec);
 	record_findings_waits(rec->findings, &profile);
 	record_findings_make(rec->findings, profile.duration_ns);
 	status = recording_write(rec, &profile, calls);
-	record_findings_tell(rec->findings);
+	record_findings_report(rec->findings);
 	profile_fini(&profile);
 	return status;
 }
@@ -611,7 +611,7 @@ static void capture_complete(struct record_options *options)
 	struct capture_options *capture = &options->capture;
 	struct session_options *session = &capture->session;
 
-	capture->tell_workers = true;
+	capture->report_workers = true;
 	session->titles = options->findings || options->trace;
 	session->gpu_waits = session->gpu;
 	session->gpu_windows =

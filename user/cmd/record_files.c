@@ -75,7 +75,7 @@ static int check_one(const char *pattern, const struct file_of *of)
 	if (!err)
 		err = output_check(path.data);
 	if (err)
-		output_files_tell(pattern, path.data, err);
+		output_files_report(pattern, path.data, err);
 	return err;
 }
 
@@ -177,7 +177,7 @@ static int write_one(const struct recording *rec, const struct profile *profile,
 		err = path_put_pod(&path, part);
 	if (!err)
 		err = output_write(path.data, output->format, profile, &options);
-	return output_files_tell(output->path, path.data, err);
+	return output_files_report(output->path, path.data, err);
 }
 
 static int write_parts(const struct recording *rec, const struct profile *profile, bool calls)
@@ -244,7 +244,7 @@ static int write_timelines(const struct recording *rec, const struct profile *pr
 		err = path_make(&path, output->path, &of);
 		if (!err)
 			err = record_timeline_write(rec->timeline, path.data, profile);
-		failed |= output_files_tell(output->path, path.data, err) != 0;
+		failed |= output_files_report(output->path, path.data, err) != 0;
 	}
 	return failed;
 }
@@ -271,7 +271,7 @@ static int write_stats(const struct recording *rec)
 	if (!err)
 		err = output_write_bytes(path.data, json.data, json.len);
 	if (err)
-		output_files_tell(rec->options->stats_path, path.data, err);
+		output_files_report(rec->options->stats_path, path.data, err);
 	return err;
 }
 

@@ -108,7 +108,7 @@ static void on_call(void *arg, const struct task_call *call)
 	task_trace_add(timeline->trace, call, label_of, timeline);
 }
 
-static bool is_looked_for(void *arg, const char *title)
+static bool title_is_wanted(void *arg, const char *title)
 {
 	(void)arg;
 	return ray_role_of_argv(title, strlen(title)) == RAY_ROLE_WORKER;
@@ -135,7 +135,7 @@ static void on_worker(void *arg, const struct bpfprof_task_id *task, uint32_t ow
 
 static void look(struct record_timeline *timeline)
 {
-	struct worker_titles_ask ask = { .wants = is_looked_for,
+	struct worker_titles_ask ask = { .wants = title_is_wanted,
 					 .found = on_worker,
 					 .arg = timeline };
 	int err = worker_titles_each(timeline->sampler, &ask);

@@ -69,7 +69,7 @@ static const struct flag rows[] = {
 	{ "by", "WHAT",
 	  "rows are function, line, library, process, rank, task,\n"
 	  "pod or thread (function); with -o, what the first frame\n"
-	  "tells apart, as record has it",
+	  "names, as in record",
 	  FLAG_CHOICE, AT(by), .marked = true,
 	  FLAG_WORDS("function", "line", "library", "process", "rank", "task", "pod", "thread"),
 	  .refusal = "must be function, line, library, process, rank, task, pod or thread" },

@@ -129,7 +129,7 @@ static int write_one(const struct record_options *options, const struct record_o
 	err = output_expand_path(&path, output->path, &names);
 	if (!err)
 		err = output_write(path.data, output->format, profile, how);
-	return output_files_tell(output->path, path.data, err);
+	return output_files_report(output->path, path.data, err);
 }
 
 int report_write(const struct report_options *options, const struct profile *profile,

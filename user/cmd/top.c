@@ -41,7 +41,7 @@
 	NS_PER_SECOND /* stacks of waiting threads are read for half a delay, at most for that */
 #define WHAT_MAX 256
 #define MESSAGE_MAX 1024
-#define MAX_CHILDREN 256 /* with threads that are counted for each picture */
+#define MAX_CHILDREN 256 /* with threads that are counted for each snapshot */
 
 struct top {
 	const struct top_options *options;
@@ -423,7 +423,7 @@ static int watch(struct top *top, int signal_fd)
 			on_keys(top);
 		if (nr == 3 && fds[2].revents & ~POLLIN) /* the terminal is closed */
 			top->quit = true;
-		top->ended = sampler_targets_gone(&top->sampler);
+		top->ended = sampler_targets_ended(&top->sampler);
 		if (top->dirty && !top->quit)
 			err = draw(top);
 	}
@@ -448,7 +448,7 @@ static int watch_screen(struct top *top, int signal_fd)
 	screen_close();
 	if (err || !top->ended)
 		return err;
-	/* The screen is closed: the last picture stays on the terminal. */
+	/* The screen is closed: the last snapshot stays on the terminal. */
 	return print_page(top, columns, rows);
 }
 
@@ -580,7 +580,7 @@ int top_run(const struct top_options *options)
 		status = gpu_monitor_check();
 	if (!status)
 		status = pod_processes_resolve(&processes, &resolved.capture);
-	resolved.capture.tell_workers = options->once; /* else there is a screen */
+	resolved.capture.report_workers = options->once; /* else there is a screen */
 	if (!status)
 		status = run_with(&resolved);
 	pids_fini(&processes);

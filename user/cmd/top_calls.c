@@ -54,14 +54,14 @@ static bool launches(uint32_t function)
 }
 
 /* The calls of each process since the start. Counts and open calls are sorted by process. */
-static size_t processes_sum(const struct top_calls *calls, const struct gpu_snapshot *picture,
+static size_t processes_sum(const struct top_calls *calls, const struct gpu_snapshot *snapshot,
 			    struct top_calls_process *processes)
 {
 	struct top_calls_process *process = NULL;
 	size_t nr = 0, i, k = 0;
 
-	for (i = 0; i < picture->nr_counts; i++) {
-		const struct call_table_count *count = &picture->counts[i];
+	for (i = 0; i < snapshot->nr_counts; i++) {
+		const struct call_table_count *count = &snapshot->counts[i];
 
 		if (!gpu_monitor_wants(&calls->watch, &count->key))
 			continue;
@@ -76,15 +76,15 @@ static size_t processes_sum(const struct top_calls *calls, const struct gpu_snap
 			process->blocked_ns += count->count.ns;
 	}
 	/* Calls that still wait have waited up to now. */
-	for (i = 0; i < picture->nr_open; i++) {
-		const struct bpfprof_gpu_open *open = &picture->open[i].open;
+	for (i = 0; i < snapshot->nr_open; i++) {
+		const struct bpfprof_gpu_open *open = &snapshot->open[i].open;
 
 		for (k = 0; k < nr && !is_of(&processes[k], &open->key); k++)
 			;
 		if (k == nr)
 			continue;
-		if (blocks(open->key.function) && picture->ts_ns > open->begin_ns)
-			processes[k].blocked_ns += picture->ts_ns - open->begin_ns;
+		if (blocks(open->key.function) && snapshot->ts_ns > open->begin_ns)
+			processes[k].blocked_ns += snapshot->ts_ns - open->begin_ns;
 	}
 	return nr;
 }
@@ -134,11 +134,11 @@ static void row_fill(struct top_calls *calls, struct table_calls *row,
 	}
 }
 
-static int rows_make(struct top_calls *calls, const struct gpu_snapshot *picture)
+static int rows_make(struct top_calls *calls, const struct gpu_snapshot *snapshot)
 {
-	uint64_t interval_ns = since(picture->ts_ns, calls->before_ns);
-	struct top_calls_process *now = calloc(picture->nr_counts + 1, sizeof(*now));
-	struct table_calls *rows = calloc(picture->nr_counts + 1, sizeof(*rows));
+	uint64_t interval_ns = since(snapshot->ts_ns, calls->before_ns);
+	struct top_calls_process *now = calloc(snapshot->nr_counts + 1, sizeof(*now));
+	struct table_calls *rows = calloc(snapshot->nr_counts + 1, sizeof(*rows));
 	size_t nr, i;
 
 	if (!now || !rows) {
@@ -146,7 +146,7 @@ static int rows_make(struct top_calls *calls, const struct gpu_snapshot *picture
 		free(rows);
 		return -ENOMEM;
 	}
-	nr = processes_sum(calls, picture, now);
+	nr = processes_sum(calls, snapshot, now);
 	for (i = 0; i < nr; i++)
 		row_fill(calls, &rows[i], &now[i], interval_ns ? interval_ns : 1);
 	if (nr)
@@ -155,7 +155,7 @@ static int rows_make(struct top_calls *calls, const struct gpu_snapshot *picture
 	free(calls->rows);
 	calls->before = now;
 	calls->nr_before = calls->nr_rows = nr;
-	calls->before_ns = picture->ts_ns;
+	calls->before_ns = snapshot->ts_ns;
 	calls->rows = rows;
 	return 0;
 }
@@ -163,20 +163,20 @@ static int rows_make(struct top_calls *calls, const struct gpu_snapshot *picture
 int top_calls_update(struct top_calls *calls)
 {
 	struct aggregate *next = NULL, *last = calls->watch.aggregate;
-	struct gpu_snapshot picture = { 0 };
+	struct gpu_snapshot snapshot = { 0 };
 	int err;
 
-	err = gpu_snapshot_take_all(&picture, &calls->watch);
+	err = gpu_snapshot_take_all(&snapshot, &calls->watch);
 	if (!err)
-		err = rows_make(calls, &picture);
+		err = rows_make(calls, &snapshot);
 	if (!err)
 		err = aggregate_new(&next, false, AGGREGATE_BYTES);
 	if (!err) {
-		gpu_monitor_find_ended(&calls->watch, &picture);
-		gpu_monitor_forget_ended(&calls->watch, &picture);
+		gpu_monitor_find_ended(&calls->watch, &snapshot);
+		gpu_monitor_forget_ended(&calls->watch, &snapshot);
 		gpu_monitor_next(&calls->watch, next, AGGREGATE_BYTES);
 		aggregate_free(last);
 	}
-	gpu_snapshot_fini(&picture);
+	gpu_snapshot_fini(&snapshot);
 	return err;
 }

@@ -42,7 +42,7 @@ struct host_mounts {
 	int fd; /* stays open: poll() reports changes */
 	bool own; /* fd is our own file */
 	struct stat
-		st; /* of fd when it was read: tells of changes where poll() does not (no procfs) */
+		st; /* of fd when it was read: shows changes where poll() does not (no procfs) */
 	bool read;
 	struct mount_list list;
 	uint64_t nr_left_out;

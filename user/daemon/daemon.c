@@ -174,7 +174,7 @@ static int filter_set(struct daemon *daemon, struct process_choice *choice, stru
 	*choice = (struct process_choice){ 0 };
 	daemon->filter = filter;
 	daemon->filter.choice = &daemon->choice;
-	daemon->filter.tell = true;
+	daemon->filter.report = true;
 	calls_choose(daemon);
 	return 0;
 }

@@ -105,15 +105,15 @@ static void ended_choose(struct daemon_calls *calls)
 }
 
 /* Counts of what has ended make room in the kernel for others, and wait here for the border. */
-static void ended_take(struct daemon_calls *calls, struct gpu_snapshot *picture)
+static void ended_take(struct daemon_calls *calls, struct gpu_snapshot *snapshot)
 {
 	size_t parts = call_table_nr_parts(calls->watch.table) + 1, i, left = 0;
 	struct call_table_count *count;
 	struct counts ended;
 
-	for (i = 0; i < picture->nr_counts; i++) {
-		count = &picture->counts[i];
-		picture->counts[left++] = *count;
+	for (i = 0; i < snapshot->nr_counts; i++) {
+		count = &snapshot->counts[i];
+		snapshot->counts[left++] = *count;
 		if (!has_ended(calls, count->key.pid, count->key.start_ns) ||
 		    calls->nr_ended >= MAX_ENDED ||
 		    vec_grow(calls->ended, calls->nr_ended + parts, calls->cap_ended,
@@ -125,22 +125,22 @@ static void ended_take(struct daemon_calls *calls, struct gpu_snapshot *picture)
 		gpu_maps_count_delete(&calls->watch.sampler->reader.session, &count->key);
 		left--;
 	}
-	picture->nr_counts = left;
+	snapshot->nr_counts = left;
 }
 
 /* All wanted counts of the interval so far, to be freed. NULL: out of memory. */
 static struct call_table_count *counts_since(const struct daemon_calls *calls,
-					     const struct gpu_snapshot *picture, size_t *ret_nr)
+					     const struct gpu_snapshot *snapshot, size_t *ret_nr)
 {
 	size_t parts = call_table_nr_parts(calls->watch.table), i;
-	struct counts counts = { .all = calloc(picture->nr_counts + parts + calls->nr_ended + 1,
+	struct counts counts = { .all = calloc(snapshot->nr_counts + parts + calls->nr_ended + 1,
 					       sizeof(*counts.all)) };
 
 	if (!counts.all)
 		return NULL;
-	for (i = 0; i < picture->nr_counts; i++)
-		if (gpu_monitor_wants(&calls->watch, &picture->counts[i].key))
-			parts_since(calls, &picture->counts[i], &counts);
+	for (i = 0; i < snapshot->nr_counts; i++)
+		if (gpu_monitor_wants(&calls->watch, &snapshot->counts[i].key))
+			parts_since(calls, &snapshot->counts[i], &counts);
 	for (i = 0; i < calls->nr_ended; i++)
 		if (i < calls->nr_ended_wanted ||
 		    gpu_monitor_wants(&calls->watch, &calls->ended[i].key))
@@ -149,36 +149,36 @@ static struct call_table_count *counts_since(const struct daemon_calls *calls,
 	return counts.all;
 }
 
-static void running_count(struct daemon_calls *calls, const struct gpu_snapshot *picture)
+static void running_count(struct daemon_calls *calls, const struct gpu_snapshot *snapshot)
 {
 	struct call_table_count *counts;
 	size_t nr;
 
-	counts = counts_since(calls, picture, &nr);
+	counts = counts_since(calls, snapshot, &nr);
 	if (!counts)
 		return;
-	calls->nr_keys = picture->nr_counts;
+	calls->nr_keys = snapshot->nr_counts;
 	calls->running = (struct stats_reasons){ 0 };
 	gpu_monitor_kinds(&calls->watch, counts, nr, &calls->running);
 	calls->lost = (struct stats_reasons){ 0 };
 	/* A name may yet be found for those of this interval. */
-	gpu_monitor_lost(&calls->watch, picture->counters, calls->nr_unknown, &calls->lost);
+	gpu_monitor_lost(&calls->watch, snapshot->counters, calls->nr_unknown, &calls->lost);
 	free(counts);
 }
 
 static void look(struct daemon_calls *calls, uint64_t now_ns)
 {
-	struct gpu_snapshot picture = { 0 };
+	struct gpu_snapshot snapshot = { 0 };
 	uint64_t took_ns;
 
-	if (!gpu_snapshot_take_all(&picture, &calls->watch)) {
-		gpu_names_find(&calls->watch, &picture, NAMES_NS);
-		gpu_monitor_find_ended(&calls->watch, &picture);
+	if (!gpu_snapshot_take_all(&snapshot, &calls->watch)) {
+		gpu_names_find(&calls->watch, &snapshot, NAMES_NS);
+		gpu_monitor_find_ended(&calls->watch, &snapshot);
 		ended_choose(calls);
-		ended_take(calls, &picture);
-		running_count(calls, &picture);
+		ended_take(calls, &snapshot);
+		running_count(calls, &snapshot);
 	}
-	gpu_snapshot_fini(&picture);
+	gpu_snapshot_fini(&snapshot);
 	took_ns = time_monotonic_ns() - now_ns;
 	calls->look_ns = now_ns + (took_ns * LOOK_SHARE > LOOK_NS ? took_ns * LOOK_SHARE : LOOK_NS);
 }
@@ -200,40 +200,40 @@ bool calls_run(struct daemon *daemon, uint64_t now_ns)
  * The border: what the kernel has counted up to now is what the next interval begins with. Who is not
  * wanted may be later on, when a stack has come: then all counts. But none that were handed out.
  */
-static void before_set(struct daemon_calls *calls, struct gpu_snapshot *picture)
+static void before_set(struct daemon_calls *calls, struct gpu_snapshot *snapshot)
 {
 	const struct call_table_count *before;
 	size_t i, left = 0;
 
-	calls->nr_keys = picture->nr_counts;
-	for (i = 0; i < picture->nr_counts; i++) {
-		before = count_before(calls, &picture->counts[i]);
-		if (!before && !gpu_monitor_wants(&calls->watch, &picture->counts[i].key))
+	calls->nr_keys = snapshot->nr_counts;
+	for (i = 0; i < snapshot->nr_counts; i++) {
+		before = count_before(calls, &snapshot->counts[i]);
+		if (!before && !gpu_monitor_wants(&calls->watch, &snapshot->counts[i].key))
 			continue;
-		/* Who was killed in a call, as nobody has told us yet, has waited there: that was told. */
-		if (before && !before->kept && picture->counts[i].count.ns < before->count.ns) {
-			picture->counts[i].count.ns = before->count.ns;
-			picture->counts[i].kept = true;
+		/* A thread that was killed in a call has waited there; its wait was reported before its end. */
+		if (before && !before->kept && snapshot->counts[i].count.ns < before->count.ns) {
+			snapshot->counts[i].count.ns = before->count.ns;
+			snapshot->counts[i].kept = true;
 		}
-		picture->counts[left++] = picture->counts[i];
+		snapshot->counts[left++] = snapshot->counts[i];
 	}
-	picture->nr_counts = left;
+	snapshot->nr_counts = left;
 	free(calls->before);
-	calls->before = picture->counts;
-	calls->nr_before = picture->nr_counts;
+	calls->before = snapshot->counts;
+	calls->nr_before = snapshot->nr_counts;
 	if (calls->nr_before)
 		qsort(calls->before, calls->nr_before, sizeof(*calls->before), compare_keys);
-	picture->counts = NULL;
-	picture->nr_counts = picture->cap_counts = 0;
+	snapshot->counts = NULL;
+	snapshot->nr_counts = snapshot->cap_counts = 0;
 	calls->nr_ended = calls->nr_ended_wanted = 0;
 }
 
 static void interval_fill(struct daemon_calls *calls, struct calls_interval *interval,
-			  const struct gpu_snapshot *picture, const struct call_table_count *counts,
-			  size_t nr)
+			  const struct gpu_snapshot *snapshot,
+			  const struct call_table_count *counts, size_t nr)
 {
 	uint64_t stacks = call_table_nr_stacks(calls->watch.table);
-	uint64_t skipped = picture->counters[GPU_COUNT_NO_TOKEN];
+	uint64_t skipped = snapshot->counters[GPU_COUNT_NO_TOKEN];
 	struct stats_reasons lost = { 0 };
 
 	*interval = (struct calls_interval){ .aggregate = calls->watch.aggregate,
@@ -241,7 +241,7 @@ static void interval_fill(struct daemon_calls *calls, struct calls_interval *int
 					     .skipped = skipped - calls->skipped_before };
 	gpu_monitor_kinds(&calls->watch, counts, nr, &interval->calls);
 	calls->nr_unknown += call_table_nr_unknown(calls->watch.table, counts, nr);
-	gpu_monitor_lost(&calls->watch, picture->counters, calls->nr_unknown, &lost);
+	gpu_monitor_lost(&calls->watch, snapshot->counters, calls->nr_unknown, &lost);
 	interval->lost = lost;
 	stats_reasons_since(&interval->lost, &calls->lost_before);
 	calls->lost_before = lost;
@@ -255,7 +255,7 @@ static void interval_fill(struct daemon_calls *calls, struct calls_interval *int
 void calls_rotate(struct daemon *daemon, struct interval *interval)
 {
 	struct daemon_calls *calls = &daemon->calls;
-	struct gpu_snapshot picture = { 0 };
+	struct gpu_snapshot snapshot = { 0 };
 	struct call_table_count *counts = NULL;
 	struct aggregate *next = NULL;
 	size_t nr = 0;
@@ -263,25 +263,26 @@ void calls_rotate(struct daemon *daemon, struct interval *interval)
 
 	if (!daemon->options->capture.session.gpu)
 		return;
-	err = gpu_snapshot_take_all(&picture, &calls->watch);
+	err = gpu_snapshot_take_all(&snapshot, &calls->watch);
 	if (!err)
-		gpu_snapshot_waits(&picture, calls->watch.table, picture.counts, picture.nr_counts);
+		gpu_snapshot_waits(&snapshot, calls->watch.table, snapshot.counts,
+				   snapshot.nr_counts);
 	if (!err)
-		counts = counts_since(calls, &picture, &nr);
+		counts = counts_since(calls, &snapshot, &nr);
 	if (!err && (!counts || aggregate_new(&next, daemon->options->threads, AGGREGATE_BYTES)))
 		err = -ENOMEM;
 	if (err) {
 		log_warn("calls of this interval go to the next one: %s", strerror(-err));
 		goto out;
 	}
-	call_table_finish(calls->watch.table, counts, nr, gpu_snapshot_comm_text, &picture);
-	interval_fill(calls, &interval->calls, &picture, counts, nr);
-	gpu_monitor_forget_ended(&calls->watch, &picture);
-	before_set(calls, &picture);
+	call_table_finish(calls->watch.table, counts, nr, gpu_snapshot_comm_text, &snapshot);
+	interval_fill(calls, &interval->calls, &snapshot, counts, nr);
+	gpu_monitor_forget_ended(&calls->watch, &snapshot);
+	before_set(calls, &snapshot);
 	gpu_monitor_next(&calls->watch, next, AGGREGATE_BYTES);
 out:
 	free(counts);
-	gpu_snapshot_fini(&picture);
+	gpu_snapshot_fini(&snapshot);
 }
 
 void calls_interval_stats(const struct calls_interval *interval, struct run_stats *stats)
@@ -361,28 +362,28 @@ static void on_unwanted_device_idle(void *arg, const struct bpfprof_gpu_waits *p
 /* Of what nobody wanted until now nothing counts but what comes from now on. 0 or -ENOMEM. */
 static int unwanted_forget(struct daemon_calls *calls, const struct session *session)
 {
-	struct gpu_snapshot picture = { 0 };
+	struct gpu_snapshot snapshot = { 0 };
 	const struct call_table_count *now;
 	struct call_table_count *before;
 	size_t nr = 0, i;
-	int err = gpu_snapshot_take_all(&picture, &calls->watch);
+	int err = gpu_snapshot_take_all(&snapshot, &calls->watch);
 
-	before = err ? NULL : calloc(calls->nr_before + picture.nr_counts + 1, sizeof(*before));
+	before = err ? NULL : calloc(calls->nr_before + snapshot.nr_counts + 1, sizeof(*before));
 	if (!before) {
-		gpu_snapshot_fini(&picture);
+		gpu_snapshot_fini(&snapshot);
 		return -ENOMEM;
 	}
-	gpu_snapshot_waits(&picture, NULL, picture.counts, picture.nr_counts);
+	gpu_snapshot_waits(&snapshot, NULL, snapshot.counts, snapshot.nr_counts);
 	for (i = 0; i < calls->nr_before; i++)
 		if (gpu_monitor_wants(&calls->watch, &calls->before[i].key))
 			before[nr++] = calls->before[i];
-	for (i = 0; i < picture.nr_counts; i++) {
-		now = &picture.counts[i];
+	for (i = 0; i < snapshot.nr_counts; i++) {
+		now = &snapshot.counts[i];
 		if (!gpu_monitor_wants(&calls->watch, &now->key))
 			before[nr++] = *now;
 	}
 	gpu_waits_map_each(session, on_unwanted_device_idle, calls);
-	gpu_snapshot_fini(&picture);
+	gpu_snapshot_fini(&snapshot);
 	if (nr)
 		qsort(before, nr, sizeof(*before), compare_keys);
 	free(calls->before);

@@ -21,7 +21,7 @@
 #include "python/codes.h"
 
 #define METRICS_BYTES (1U << 20)
-#define METRICS_NS NS_PER_SECOND /* one picture is good for so long: asking costs us nothing */
+#define METRICS_NS NS_PER_SECOND /* one snapshot is good for so long: asking costs us nothing */
 #define LATE_INTERVALS 2
 
 static void head(struct buf *dst, const char *name, const char *type, const char *help)
@@ -151,7 +151,7 @@ static void calls_metrics(struct buf *dst, const struct daemon *daemon)
 	reasons(dst, "bpfprof_gpu_lost_total", "reason",
 		"Calls, stacks and names of them that are not known, by reason.", &calls->lost);
 	gauge(dst, "bpfprof_gpu_keys", calls->nr_keys,
-	      "What such calls are told apart by, of processes that live: 16384 at most.");
+	      "Keys by which such calls are counted, of live processes: at most 16384.");
 	counter(dst, "bpfprof_gpu_stacks_total", call_table_nr_stacks(calls->watch.table),
 		"Stacks of such calls.");
 }

@@ -157,7 +157,7 @@ int job_waits_open(struct remote_profile_job *job)
 
 void job_waits_sample(struct remote_profile_job *job, const struct aggregate_input *input)
 {
-	/* It may tell of a time before the end, too. */
+	/* The wait may begin before the end of the interval, too. */
 	if (input->sample->rec.ts_ns >= job->end_ns && !job->bounded_end) {
 		job->bounded_end = true;
 		thread_times_boundary(job->times, NULL, job->end_ns);

@@ -40,7 +40,7 @@ static int folders_make(const char *path)
 		return -ENOMEM;
 	for (slash = strchr(copy + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
 		*slash = 0;
-		mkdir(copy, 0755); /* the last one tells what is wrong */
+		mkdir(copy, 0755); /* opening the folder reports what is wrong */
 		*slash = '/';
 	}
 	return mkdir(copy, 0755) && errno != EEXIST ? -errno : 0;

@@ -37,7 +37,7 @@ struct tree {
 	struct entry *entries; /* in the order in which they may go, then what was added */
 	size_t nr, cap, max;
 	uint64_t nr_sets, bytes;
-	size_t nr_looked_at;
+	size_t nr_scanned;
 };
 
 /* FNV-1a: whoever makes two names that collide has two pods of his own in one folder. */
@@ -225,7 +225,7 @@ static struct dirent *entry_next(struct tree *tree, DIR *dir, struct store_count
 	errno = 0;
 	entry = readdir(dir);
 	err = errno;
-	if (entry && tree->nr_looked_at++ < MAX_ENTRIES)
+	if (entry && tree->nr_scanned++ < MAX_ENTRIES)
 		return entry;
 	if (entry || err)
 		unread_count(counts, entry ? -E2BIG : -err);

@@ -363,7 +363,7 @@ static int search_segments(struct go_table *tab, struct search *search, uint8_t 
 	return err;
 }
 
-/* Is there a note of Go's linker (its build id)? It may be told not to write one. */
+/* Is there a note of Go's linker (its build id)? An option of the linker leaves it out. */
 static bool has_note(struct elf_image *img)
 {
 	static const char id[] = "\4\0\0\0Go\0"; /* type, name */

@@ -189,7 +189,7 @@ struct symbol_search {
 	uint64_t strings_at; /* the strings before this place have been searched */
 	struct place *places;
 	size_t nr_places;
-	uint32_t nr_looked; /* places compared so far, see SYMBOL_FIND_MAX_LOOKS */
+	uint32_t nr_scanned; /* places compared so far, see SYMBOL_FIND_MAX_LOOKS */
 	uint64_t symbols_at; /* number of the next one */
 	struct symbol_found *found;
 	size_t nr_found, cap;
@@ -258,7 +258,7 @@ static int places_add(struct symbol_search *search, size_t len)
 		     at++) {
 			if (at - search->text >= CHUNK_BYTES)
 				break;
-			if (search->nr_looked++ == SYMBOL_FIND_MAX_LOOKS)
+			if (search->nr_scanned++ == SYMBOL_FIND_MAX_LOOKS)
 				return -E2BIG;
 			err = place_add(
 				search, at, (size_t)(end - at),

@@ -44,8 +44,8 @@ static int compare_members(const void *a, const void *b)
 }
 
 /* nr members of one group, the busiest first. */
-static void members_tell(struct findings *findings, const struct member *members, size_t nr,
-			 bool ranks, uint64_t duration_ns)
+static void members_report(struct findings *findings, const struct member *members, size_t nr,
+			   bool ranks, uint64_t duration_ns)
 {
 	struct workers_fact fact = {
 		.name = ranks ? "rank" : members[0].group,
@@ -66,8 +66,8 @@ static void members_tell(struct findings *findings, const struct member *members
 	findings_of_workers(findings, &fact, duration_ns);
 }
 
-static void groups_tell(struct findings *findings, struct member *members, size_t nr, bool ranks,
-			uint64_t duration_ns)
+static void groups_report(struct findings *findings, struct member *members, size_t nr, bool ranks,
+			  uint64_t duration_ns)
 {
 	size_t i, first = 0;
 
@@ -75,7 +75,7 @@ static void groups_tell(struct findings *findings, struct member *members, size_
 	for (i = 1; i <= nr; i++) {
 		if (i < nr && !strcmp(members[i].group, members[first].group))
 			continue;
-		members_tell(findings, members + first, i - first, ranks, duration_ns);
+		members_report(findings, members + first, i - first, ranks, duration_ns);
 		first = i;
 	}
 }
@@ -113,12 +113,12 @@ static void facts_of_workers(struct findings *findings, const struct process_wat
 							 .process = process,
 							 .cpu_ns = process->cpu_ns,
 							 .samples = process->samples };
-	groups_tell(findings, members, nr, false, duration_ns);
+	groups_report(findings, members, nr, false, duration_ns);
 	nr = 0;
 	hash_table_each(process_watch_all(watch), process)
 		if (process->rank[0])
 			rank_add(members, &nr, process);
-	groups_tell(findings, members, nr, true, duration_ns);
+	groups_report(findings, members, nr, true, duration_ns);
 }
 
 static void fact_of_gil(struct findings *findings, const struct watched_process *process)
@@ -219,8 +219,8 @@ static void pools_add(struct pools *pools, const struct watched_process *process
 	}
 }
 
-static void pools_tell(struct findings *findings, const struct process_watch *watch,
-		       const struct pools *pools, uint32_t cpus)
+static void pools_report(struct findings *findings, const struct process_watch *watch,
+			 const struct pools *pools, uint32_t cpus)
 {
 	const struct pool *pool;
 	struct pool_fact fact;
@@ -260,12 +260,12 @@ static void facts_of_pools(struct findings *findings, const struct process_watch
 		cpus = process_watch_cpus(watch, process);
 		before = findings->nr_of_kind[FINDING_THREADS];
 		pools_add(&own, process);
-		pools_tell(findings, watch, &own, cpus);
+		pools_report(findings, watch, &own, cpus);
 		/* Of a limit or an affinity of its own nothing follows for the machine. */
 		if (findings->nr_of_kind[FINDING_THREADS] == before && cpus == logical)
 			pools_add(&together, process);
 	}
-	pools_tell(findings, watch, &together, logical);
+	pools_report(findings, watch, &together, logical);
 }
 
 static void fact_of_memory(struct findings *findings, const struct process_watch *watch,

@@ -217,8 +217,8 @@ static bool is_first_entry(const struct profile *profile, size_t index)
 	return true;
 }
 
-static void wait_tell(struct record_findings *findings, const struct profile *profile,
-		      const struct profile_process *process)
+static void wait_report(struct record_findings *findings, const struct profile *profile,
+			const struct profile_process *process)
 {
 	__cleanup(buf_fini) struct buf name = { .max = NAME_MAX_BYTES };
 	__cleanup(buf_fini) struct buf function = { .max = NAME_MAX_BYTES };
@@ -283,9 +283,9 @@ static uint64_t state_ns(const struct profile *profile, uint32_t kernel_pid, uin
 	return ns;
 }
 
-static bool starved_tell(struct record_findings *findings, const struct profile *profile,
-			 const struct profile_process *process, const struct waker_link *links,
-			 size_t nr)
+static bool starved_report(struct record_findings *findings, const struct profile *profile,
+			   const struct profile_process *process, const struct waker_link *links,
+			   size_t nr)
 {
 	struct child_search search = { .profile = profile, .parent = process->pid };
 	__cleanup(buf_fini) struct buf name = { .max = NAME_MAX_BYTES };
@@ -330,13 +330,13 @@ void record_findings_waits(struct record_findings *findings, const struct profil
 	for (i = 0; i < profile->nr_processes; i++) {
 		process = &profile->processes[i];
 		if (is_first_entry(profile, i) &&
-		    !starved_tell(findings, profile, process, links, nr) &&
+		    !starved_report(findings, profile, process, links, nr) &&
 		    should_work(profile, process))
-			wait_tell(findings, profile, process);
+			wait_report(findings, profile, process);
 	}
 }
 
-void record_findings_tell(const struct record_findings *findings)
+void record_findings_report(const struct record_findings *findings)
 {
 	const struct finding *finding;
 	size_t i, left;

@@ -52,7 +52,7 @@ void record_findings_end(struct record_findings *findings, uint64_t now_ns);
 void record_findings_make(struct record_findings *findings, uint64_t duration_ns);
 /* Before record_findings_make(): a finished profile of time that includes waiting. */
 void record_findings_waits(struct record_findings *findings, const struct profile *profile);
-void record_findings_tell(const struct record_findings *findings);
+void record_findings_report(const struct record_findings *findings);
 /* A JSON array of {kind, text, command}. */
 void record_findings_json(struct buf *dst, const struct record_findings *findings);
 

@@ -447,8 +447,8 @@ static bool comment_take(struct folded *f, struct text line)
 }
 
 /*
- * Which dialect, from all lines: with our counters, or named so, it is ours; else the first frames
- * tell, where all of them are functions of Python or processes as py-spy writes them.
+ * Finds the dialect from all lines. A file with our counters, or with our suffix, is ours; in a file of
+ * py-spy all first frames are Python functions, or processes as py-spy writes them.
  */
 static void dialect_find(struct folded *f, const char *text, size_t len)
 {

@@ -39,29 +39,29 @@ struct absent_ranks {
 };
 
 /* Does it know a communicator, or at least the library? */
-static bool has_nccl(const struct gpu_job *job, const struct gpu_snapshot *picture,
+static bool has_nccl(const struct gpu_job *job, const struct gpu_snapshot *snapshot,
 		     const struct call_table_process *process)
 {
 	const struct bpfprof_gpu_comm_key *key;
 	size_t i;
 
-	for (i = 0; i < picture->nr_comms; i++) {
-		key = &picture->comms[i].key;
+	for (i = 0; i < snapshot->nr_comms; i++) {
+		key = &snapshot->comms[i].key;
 		if (key->pid == process->kernel_pid && key->start_ns == process->start_ns)
 			return true;
 	}
 	return gpu_inflight_was_silent(job->inflight, process->kernel_pid, process->start_ns);
 }
 
-static bool is_in_call(const struct gpu_job *job, const struct gpu_snapshot *picture,
+static bool is_in_call(const struct gpu_job *job, const struct gpu_snapshot *snapshot,
 		       const struct call_table_process *process)
 {
 	const struct gpu_inflight_call *before;
 	const struct bpfprof_gpu_key *key;
 	size_t nr, i;
 
-	for (i = 0; i < picture->nr_open; i++) {
-		key = &picture->open[i].open.key;
+	for (i = 0; i < snapshot->nr_open; i++) {
+		key = &snapshot->open[i].open.key;
 		if (key->pid == process->kernel_pid && key->start_ns == process->start_ns)
 			return true;
 	}
@@ -252,7 +252,7 @@ static int sampled_take(struct absent_ranks *where, const struct dump *dump)
 	return err;
 }
 
-/* Where those are that run, a sample can tell. 0 or -ENOMEM. */
+/* A sample shows where a running thread is. 0 or -ENOMEM. */
 static int running_sample(struct absent_ranks *where, const struct gpu_job *job)
 {
 	const struct dump_burst_options options = {
@@ -276,7 +276,7 @@ static int running_sample(struct absent_ranks *where, const struct gpu_job *job)
 }
 
 int absent_ranks_new(struct absent_ranks **ret, struct gpu_job *job,
-		     const struct gpu_snapshot *picture)
+		     const struct gpu_snapshot *snapshot)
 {
 	uint64_t end_ns = time_monotonic_ns() + ALL_NS, deadline_ns;
 	struct absent_ranks *where = calloc(1, sizeof(*where));
@@ -289,8 +289,8 @@ int absent_ranks_new(struct absent_ranks **ret, struct gpu_job *job,
 	err = strtab_new(&where->strings, MAX_TEXT_BYTES);
 	processes = call_table_processes(job->watch.table, &nr);
 	for (i = 0; i < nr && err != -ENOMEM; i++) {
-		if (processes[i].ended || !has_nccl(job, picture, &processes[i]) ||
-		    is_in_call(job, picture, &processes[i]))
+		if (processes[i].ended || !has_nccl(job, snapshot, &processes[i]) ||
+		    is_in_call(job, snapshot, &processes[i]))
 			continue;
 		deadline_ns = time_monotonic_ns() + PROCESS_NS;
 		if (deadline_ns > end_ns)

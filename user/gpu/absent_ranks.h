@@ -43,9 +43,9 @@ struct absent_rank {
 	size_t nr_threads;
 };
 
-/* picture tells who is in a call; so does job->inflight. 0 or -ENOMEM. */
+/* The snapshot and job->inflight have the threads that are in a call. 0 or -ENOMEM. */
 int absent_ranks_new(struct absent_ranks **ret, struct gpu_job *job,
-		     const struct gpu_snapshot *picture);
+		     const struct gpu_snapshot *snapshot);
 void absent_ranks_free(struct absent_ranks *where); /* NULL is fine */
 /* Of that process; NULL: not known, or it is in a call. Of no where it is NULL, too. */
 const struct absent_rank *absent_ranks_of(const struct absent_ranks *where, uint32_t pid,

@@ -109,9 +109,9 @@ static struct stack_entry *stack_seen(struct call_table *table, struct process_e
 /* The time of a call without the part that was reported while the call was open. */
 static uint64_t ns_unreported(const struct call_table *table, uint64_t begin_ns, uint64_t ns)
 {
-	uint64_t told = table->waited_ns > begin_ns ? table->waited_ns - begin_ns : 0;
+	uint64_t reported = table->waited_ns > begin_ns ? table->waited_ns - begin_ns : 0;
 
-	return ns > told ? ns - told : 0;
+	return ns > reported ? ns - reported : 0;
 }
 
 /* A launch before which the device had nothing to do. stack: where it was made, or NULL. */

@@ -180,9 +180,10 @@ static void key_finish(struct call_table *table, const struct call_table_count *
 
 uint64_t call_table_device_idle_rest(const struct process_entry *process)
 {
-	uint64_t told = capped_add(process->device_idle_reported_ns, process->device_idle_seen_ns);
+	uint64_t reported =
+		capped_add(process->device_idle_reported_ns, process->device_idle_seen_ns);
 
-	return process->device_idle_ns > told ? process->device_idle_ns - told : 0;
+	return process->device_idle_ns > reported ? process->device_idle_ns - reported : 0;
 }
 
 struct gap_finish {

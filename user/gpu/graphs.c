@@ -21,7 +21,7 @@ struct graph {
 	struct graph_key key;
 	struct gpu_graphs_share *of;
 	struct gpu_graph_node *nodes; /* by function and handle; the present generation is first */
-	uint64_t told; /* nodes */
+	uint64_t received; /* nodes */
 	uint32_t nr, cap;
 	bool cut;
 };
@@ -145,7 +145,7 @@ static void on_node(struct gpu_graphs *graphs, const struct bpfprof_gpu_graph_ev
 	if (node->count == UINT32_MAX)
 		return;
 	node->count++;
-	graph->told++;
+	graph->received++;
 }
 
 /* A capture has ended; another one may have been of the same before. */
@@ -162,7 +162,7 @@ static void on_made(struct gpu_graphs *graphs, const struct bpfprof_gpu_graph_ev
 		graphs->graphs_lost += !before || before->cut;
 		return;
 	}
-	graph->cut = event->lost || graph->told != event->nodes;
+	graph->cut = event->lost || graph->received != event->nodes;
 	if (before && (graph->cut || !before->cut)) {
 		graph_free(graphs, graph);
 		return;

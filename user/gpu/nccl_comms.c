@@ -2,7 +2,7 @@
 /*
  * Which ranks are behind. All ranks of a communicator make the same collective calls in the same
  * order, so the others wait for a rank that is in no call. Where all are in calls, the number of
- * calls may tell; but each file counts from the start of its bpfprof, so a rank whose call began
+ * calls may show it; but each file counts from the start of its bpfprof, so a rank whose call began
  * before then has no useful number. A send or receive is between two ranks: its rank waits for the
  * one that it names.
  */

@@ -53,7 +53,7 @@ static void add_grouped(struct gpu_writer *w, const struct gpu_report_grouped *r
 static void add_group(struct gpu_writer *w, const struct gpu_report_group *group)
 {
 	size_t shown = w->rows && group->nr > MAX_GROUP ? MAX_GROUP : group->nr, i;
-	uint64_t told = 0;
+	uint64_t listed = 0;
 
 	if (!group->known) {
 		gpu_add_words(w, "    in the group: not known, the group began before the hooks");
@@ -64,15 +64,15 @@ static void add_group(struct gpu_writer *w, const struct gpu_report_group *group
 		return;
 	}
 	for (i = 0; i < group->nr; i++)
-		told += group->rows[i].count;
+		listed += group->rows[i].count;
 	for (i = 0; i < shown; i++) {
 		buf_add_str(w->dst, i ? "    and " : "    in the group: ");
 		add_grouped(w, &group->rows[i]);
 	}
 	gpu_add_more(w, group->nr, shown);
-	if (told < group->calls)
+	if (listed < group->calls)
 		gpu_add_words(w, "    %s %" PRIu64 " %s that are not known",
-			      group->nr ? "and" : "in the group:", group->calls - told,
+			      group->nr ? "and" : "in the group:", group->calls - listed,
 			      group->nr ? "more" : "collectives");
 	else if (!group->complete)
 		gpu_add_words(w, "    (this may not be all)");

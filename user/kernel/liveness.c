@@ -81,15 +81,15 @@ bool liveness_is(pid_t pid, bool zombies)
 }
 
 /* A process without a known pid here counts as alive. */
-static bool process_is_gone(const struct liveness *gone, const struct process *process,
-			    bool zombies)
+static bool process_has_ended(const struct liveness *gone, const struct process *process,
+			      bool zombies)
 {
 	uint32_t own = session_own_pid(gone->session, process->pid, process->place.agent_pid);
 
 	return own && liveness_is((pid_t)own, zombies);
 }
 
-static bool target_is_gone(const struct liveness *gone, uint32_t pid, bool zombies)
+static bool target_has_ended(const struct liveness *gone, uint32_t pid, bool zombies)
 {
 	return session_pids_are_the_nodes(gone->session) && liveness_is((pid_t)pid, zombies);
 }
@@ -115,13 +115,13 @@ static void suspects_judge(struct liveness *gone)
 		process = processes_find(gone->processes, s->pid);
 		if (s->process) {
 			if (!process || process->dead || process->start_ns != s->start_ns ||
-			    !process_is_gone(gone, process, s->zombies))
+			    !process_has_ended(gone, process, s->zombies))
 				continue;
 			gone->nr_found++;
 			gone->handlers.process(gone->handlers.arg, process);
 		} else if ((!process || process->dead) &&
 			   session_is_target(gone->session, (pid_t)s->pid) &&
-			   target_is_gone(gone, s->pid, s->zombies)) {
+			   target_has_ended(gone, s->pid, s->zombies)) {
 			gone->nr_found++;
 			gone->handlers.target(gone->handlers.arg, s->pid);
 		}
@@ -150,7 +150,7 @@ static void processes_check(struct liveness *gone)
 			continue;
 		process->tables->liveness_round = gone->nr_rounds;
 		nr++;
-		if (process_is_gone(gone, process, round->zombies))
+		if (process_has_ended(gone, process, round->zombies))
 			suspect_add(gone, process->pid, process, round->zombies);
 	}
 	if (nr < CHECKS) {
@@ -174,7 +174,7 @@ static void targets_check(struct liveness *gone)
 		}
 		gone->last_target = pid;
 		process = processes_find(gone->processes, pid);
-		if ((!process || process->dead) && target_is_gone(gone, pid, round->zombies))
+		if ((!process || process->dead) && target_has_ended(gone, pid, round->zombies))
 			suspect_add(gone, pid, NULL, round->zombies);
 	}
 }

@@ -122,7 +122,7 @@ uint32_t session_own_pid(const struct session *session, uint32_t pid, uint32_t a
 	return session->skel->rodata->cfg.pid_ns ? agent_pid : pid;
 }
 
-bool session_tells_interrupts(const struct session *session)
+bool session_knows_interrupts(const struct session *session)
 {
 	return session->skel->rodata->cfg.irq_start;
 }
@@ -473,14 +473,14 @@ static uint64_t fdinfo_read(int fd, const char *key)
  */
 static uint64_t map_bytes(const struct bpf_map *map)
 {
-	uint64_t told = fdinfo_read(bpf_map__fd(map), "memlock"), page = (uint64_t)getpagesize(),
+	uint64_t charged = fdinfo_read(bpf_map__fd(map), "memlock"), page = (uint64_t)getpagesize(),
 		 most = ((uint64_t)bpf_map__value_size(map) + 7) / 8 * 8 *
 			bpf_map__max_entries(map);
 
 	if (bpf_map__type(map) != BPF_MAP_TYPE_ARRAY)
-		return told;
+		return charged;
 	most = (most + page - 1) / page * page + page; /* with its head */
-	return told < most ? told : most;
+	return charged < most ? charged : most;
 }
 
 uint64_t session_object_bytes(const struct bpf_object *object)

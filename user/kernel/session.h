@@ -105,7 +105,7 @@ void session_map_delete(const struct bpf_map *map, const void *key);
 uint32_t session_call_stacks_hz(const struct session *session);
 
 /* Are the interrupt entries known, which `wakers` needs? */
-bool session_tells_interrupts(const struct session *session);
+bool session_knows_interrupts(const struct session *session);
 
 /* The program of the clock: run by each perf event, or to arm timers. */
 struct bpf_program *session_clock_program(const struct session *session);

@@ -272,7 +272,7 @@ static void on_exit_event(struct stream *stream, const struct bpfprof_task_id *t
 	emit(stream, &(struct event){ .kind = EVENT_EXIT, .task = task, .end = end });
 }
 
-static void on_process_gone(void *arg, struct process *process)
+static void on_process_ended(void *arg, struct process *process)
 {
 	struct stream *stream = arg;
 	const struct process_end end = { .ts_ns = stream->now_ns };
@@ -284,7 +284,7 @@ static void on_process_gone(void *arg, struct process *process)
 	on_exit_event(stream, &task, &end);
 }
 
-static void on_target_gone(void *arg, uint32_t pid)
+static void on_target_ended(void *arg, uint32_t pid)
 {
 	struct stream *stream = arg;
 	const struct process_end end = { .ts_ns = stream->now_ns };
@@ -448,8 +448,8 @@ int stream_new(struct stream **ret, struct session *session, struct walker *walk
 	       struct codes *codes, event_fn see, void *arg)
 {
 	struct stream *stream = calloc(1, sizeof(*stream));
-	const struct liveness_handlers gone = { .process = on_process_gone,
-						.target = on_target_gone,
+	const struct liveness_handlers gone = { .process = on_process_ended,
+						.target = on_target_ended,
 						.arg = stream };
 	int err;
 
@@ -516,7 +516,7 @@ uint64_t stream_nr_torn_title(const struct stream *stream)
 	return stream->nr_torn_title;
 }
 
-uint64_t stream_nr_found_gone(const struct stream *stream)
+uint64_t stream_nr_found_ended(const struct stream *stream)
 {
 	return liveness_count(stream->gone);
 }

@@ -35,7 +35,7 @@ uint64_t stream_nr_bad_title(const struct stream *stream);
 /* Samples whose title may have been read during a write: they count for the title before. */
 uint64_t stream_nr_torn_title(const struct stream *stream);
 /* Ended processes whose exit event was lost. */
-uint64_t stream_nr_found_gone(const struct stream *stream);
+uint64_t stream_nr_found_ended(const struct stream *stream);
 uint64_t stream_nr_malformed(const struct stream *stream);
 
 #endif

@@ -90,7 +90,7 @@ static bool image_try(struct walker *walker, struct image *image, uint64_t now_n
 	return due && image_copy_wanted(image);
 }
 
-/* Is the image a Python? For a new one, tells the kernel the ranges of its eval loop. */
+/* Is the image a Python? For a new one, gives the kernel the ranges of its eval loop. */
 static int python_scan(struct walker *walker, struct image *image)
 {
 	const struct python_range *ranges;
@@ -230,7 +230,7 @@ static void origin_take(struct walker *walker, const struct process *process,
 				 .start_ns = c->task.start_ns,
 				 .exec_id = c->task.exec_id,
 				 .mnt_ns = c->place.mnt_ns,
-				 .told = c->origin };
+				 .facts = c->origin };
 	uint64_t cost_ns;
 
 	origin.since_ns = c->task.start_ns;

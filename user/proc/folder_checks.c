@@ -16,7 +16,7 @@
 
 static uint64_t key_of(const struct origin *origin, const char *folder, const char *name)
 {
-	uint64_t space[] = { origin->mnt_ns, origin->told.root_ino };
+	uint64_t space[] = { origin->mnt_ns, origin->facts.root_ino };
 
 	return XXH3_64bits_withSeed(
 		folder, strlen(folder),

@@ -634,8 +634,8 @@ static struct image_place place_of(const struct images *images, const struct ori
 		if (origin->root) {
 			place.pid = 0;
 			place.root = origin->root;
-			place.root_ino = origin->told.root_ino;
-			place.root_dev = origin->told.root_dev;
+			place.root_ino = origin->facts.root_ino;
+			place.root_dev = origin->facts.root_dev;
 		}
 	} else if (!origin && images->host_root) {
 		place.root = images->host_root;
@@ -665,7 +665,7 @@ int images_open_owned(struct images *images, uint32_t pid, const char *path, uin
 {
 	const struct origin *origin = origins_find(images->origins, pid);
 	struct image_identity owned = { .owned = true,
-					.uid = origin ? origin->told.uid : 0,
+					.uid = origin ? origin->facts.uid : 0,
 					.since_sec = since_ns ? origin_real_seconds(since_ns) -
 									OWNED_SLACK_SECONDS
 							      : INT64_MIN };

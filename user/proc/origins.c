@@ -47,10 +47,10 @@ void origins_set(struct origins *origins, const struct origin *from)
 
 	copy.root = from->root ? strdup(from->root) : NULL;
 	if (old) {
-		if (!from->told.ancestors[0].pod_pid && old->start_ns == from->start_ns &&
+		if (!from->facts.ancestors[0].pod_pid && old->start_ns == from->start_ns &&
 		    old->exec_id == from->exec_id)
-			memcpy(copy.told.ancestors, old->told.ancestors,
-			       sizeof(copy.told.ancestors));
+			memcpy(copy.facts.ancestors, old->facts.ancestors,
+			       sizeof(copy.facts.ancestors));
 		origin_remove(origins, old);
 	}
 	if (origins->by_pid.nr == ORIGINS_MAX)
@@ -73,11 +73,11 @@ void origins_fork(struct origins *origins, uint32_t parent, const struct origin 
 		return;
 	child = *ids;
 	child.mnt_ns = from->mnt_ns;
-	child.told = from->told;
+	child.facts = from->facts;
 	child.root = from->root;
-	memmove(child.told.ancestors + 1, from->told.ancestors,
-		(BPFPROF_ANCESTORS - 1) * sizeof(*child.told.ancestors));
-	child.told.ancestors[0] =
+	memmove(child.facts.ancestors + 1, from->facts.ancestors,
+		(BPFPROF_ANCESTORS - 1) * sizeof(*child.facts.ancestors));
+	child.facts.ancestors[0] =
 		(struct bpfprof_ancestor){ .start_ns = from->start_ns, .pod_pid = from->pod_pid };
 	origins_set(origins, &child);
 }
@@ -89,12 +89,12 @@ const struct origin *origins_find(const struct origins *origins, uint32_t pid)
 
 bool origin_is_here(const struct origin *origin)
 {
-	return origin->told.flags & BPFPROF_ORIGIN_OUR_ROOT;
+	return origin->facts.flags & BPFPROF_ORIGIN_OUR_ROOT;
 }
 
 bool origin_mounts_are_trusted(const struct origin *origin)
 {
-	return origin->told.flags & BPFPROF_ORIGIN_OUR_USERS;
+	return origin->facts.flags & BPFPROF_ORIGIN_OUR_USERS;
 }
 
 uint64_t origin_boot_ns(uint64_t monotonic_ns)

@@ -27,7 +27,7 @@ struct origin {
 	uint64_t exec_id;
 	uint64_t since_ns; /* CLOCK_BOOTTIME: its memory is not older than this */
 	uint64_t mnt_ns;
-	struct bpfprof_origin told;
+	struct bpfprof_origin facts;
 	char *root; /* its root folder if that lies among our mounts and is not ours; else NULL */
 };
 

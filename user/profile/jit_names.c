@@ -137,17 +137,17 @@ int jit_names_find(struct jit_names *names, uint32_t pid, uint64_t start_ns,
 		   struct perfmap_query *queries, size_t nr)
 {
 	const struct origin *origin = origins_find(images_origins(names->images), pid);
-	struct bpfprof_origin told;
+	struct bpfprof_origin facts;
 	int err, i;
 
 	if (!origin || (start_ns && origin->start_ns != start_ns)) {
 		problem_count(names, GONE);
 		return 0;
 	}
-	told = origin->told;
+	facts = origin->facts;
 	err = map_query(names, pid, origin->pod_pid, origin->since_ns, queries, nr);
 	for (i = 0; i < BPFPROF_ANCESTORS && !err; i++)
-		err = map_query(names, pid, told.ancestors[i].pod_pid, told.ancestors[i].start_ns,
+		err = map_query(names, pid, facts.ancestors[i].pod_pid, facts.ancestors[i].start_ns,
 				queries, nr);
 	return err == -ENOMEM ? err : 0;
 }

@@ -429,7 +429,7 @@ static void gpu_calls_text(struct buf *dst, const struct run_stats *stats)
 
 	buf_printf(dst, "CUDA and NCCL calls: %" PRIu64, total);
 	if (!total)
-		buf_add_str(dst, " began; bpfprof gpu tells of those that began before");
+		buf_add_str(dst, " began; bpfprof gpu shows those that began before");
 	add_words(dst, ": ", &stats->gpu_calls, "");
 	buf_printf(dst, "\nStacks of calls: %" PRIu64 " taken, %" PRIu64 " not, over the rate",
 		   stats->gpu_stacks, stats->gpu_stacks_skipped);

@@ -40,17 +40,17 @@ int python_heap_init(struct python_heap *heap, struct unwind_reader *reader,
 		     const struct bpfprof_python_layout *layout, uint64_t runtime)
 {
 	uint8_t offsets[PYTHON_HEAP_OFFSETS_MAX];
-	bool told = python_heap_layout_told(layout->version);
+	bool described = python_heap_layout_is_described(layout->version);
 	int err;
 
 	memset(heap, 0, sizeof(*heap));
 	heap->reader = reader;
 	heap->layout = layout;
 	heap->runtime = runtime;
-	if (told && python_heap_read(heap, runtime, offsets, sizeof(offsets)))
+	if (described && python_heap_read(heap, runtime, offsets, sizeof(offsets)))
 		return -EFAULT;
 	err = python_heap_layout_find(&heap->objects, layout->version, layout->free_threaded,
-				      told ? offsets : NULL, sizeof(offsets));
+				      described ? offsets : NULL, sizeof(offsets));
 	if (err == -EBADMSG)
 		heap->counts.nr_bad++;
 	heap->has_objects = !err;

@@ -30,7 +30,7 @@ static const struct python_heap_layout *row_find(const struct python_heap_layout
 	return NULL;
 }
 
-int python_heap_layout_told(uint16_t version)
+int python_heap_layout_is_described(uint16_t version)
 {
 	return row_find(python_heap_places, NR_PLACES, version, 0) != NULL;
 }

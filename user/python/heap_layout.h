@@ -79,7 +79,7 @@ struct python_heap_layout {
 int python_heap_layout_find(struct python_heap_layout *ret, uint16_t version,
 			    uint16_t free_threaded, const uint8_t *offsets, size_t len);
 /* Does _PyRuntime of this version begin with its offsets? */
-int python_heap_layout_told(uint16_t version);
+int python_heap_layout_is_described(uint16_t version);
 
 /* Checks that all offsets lie in the bytes that are read of each object: 0 or -EBADMSG. */
 int python_heap_layout_check(const struct python_heap_layout *layout);

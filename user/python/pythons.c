@@ -33,8 +33,8 @@ struct pythons {
 	pythons_layout_fn layout;
 	pythons_unknown_fn unknown;
 	void *arg;
-	uint8_t *looked; /* number of tries by image id; MAX_TRIES: no more */
-	uint32_t cap_looked;
+	uint8_t *tries; /* number of tries by image id; MAX_TRIES: no more */
+	uint32_t cap_tries;
 	struct hash_table interpreters;
 	struct bpfprof_python_layout layouts[PYTHONS_MAX_LAYOUTS];
 	uint32_t nr_layouts;
@@ -66,7 +66,7 @@ void pythons_free(struct pythons *pythons)
 	hash_table_each(&pythons->interpreters, interpreter)
 		python_image_fini(&interpreter->python);
 	hash_table_clear(&pythons->interpreters);
-	free(pythons->looked);
+	free(pythons->tries);
 	free(pythons);
 }
 
@@ -121,12 +121,12 @@ static uint32_t layout_add(struct pythons *pythons, struct bpfprof_python_layout
 
 static bool may_look(struct pythons *pythons, uint32_t image)
 {
-	uint32_t had = pythons->cap_looked;
+	uint32_t had = pythons->cap_tries;
 
-	if (vec_grow(pythons->looked, (size_t)image + 1, pythons->cap_looked, VEC_BOUNDED))
+	if (vec_grow(pythons->tries, (size_t)image + 1, pythons->cap_tries, VEC_BOUNDED))
 		return false;
-	memset(pythons->looked + had, 0, pythons->cap_looked - had);
-	return pythons->looked[image] < MAX_TRIES;
+	memset(pythons->tries + had, 0, pythons->cap_tries - had);
+	return pythons->tries[image] < MAX_TRIES;
 }
 
 static const struct elf_segment *text_segment(const struct elf_image *elf)
@@ -183,11 +183,11 @@ int pythons_scan(struct pythons *pythons, struct image *image)
 	if (image->state != IMAGE_OPEN || image->id < BPFPROF_IMAGE_FIRST_FILE ||
 	    !may_look(pythons, image->id))
 		return 0;
-	pythons->looked[image->id]++;
+	pythons->tries[image->id]++;
 	err = python_image_probe(&python, image->elf);
 	if (err == -ETIMEDOUT || err == -EIO) /* perhaps another time */
 		return err;
-	pythons->looked[image->id] = MAX_TRIES;
+	pythons->tries[image->id] = MAX_TRIES;
 	if (!err)
 		err = interpreter_add(pythons, image, &python);
 	else if (err == -EBADMSG)

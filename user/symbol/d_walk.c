@@ -571,7 +571,7 @@ static void walk_instance(struct walk *w, size_t len)
 		w->bad = true;
 }
 
-/* `__S<number>` tells declarations of one name apart and is not shown. */
+/* `__S<number>` distinguishes declarations of one name and is not shown. */
 static bool is_counter(const struct walk *w, size_t len)
 {
 	size_t i = 3;

@@ -20,7 +20,7 @@ struct worker {
 	bool before; /* and was when it was first seen */
 	bool chosen; /* when it took its title */
 	uint64_t begin_ns;
-	uint64_t looked_ns; /* time of task_calls_poll(), 0: never */
+	uint64_t polled_ns; /* time of task_calls_poll(), 0: never */
 	bool in_threads; /* its calls overlap, but the process has one title */
 };
 
@@ -120,8 +120,8 @@ static struct worker *worker_get(struct task_calls *calls, const struct task_cha
 	return worker;
 }
 
-static void worker_tell(const struct task_calls *calls, const struct worker *worker,
-			enum task_call_kind kind, uint64_t end_ns, bool runs)
+static void worker_report(const struct task_calls *calls, const struct worker *worker,
+			  enum task_call_kind kind, uint64_t end_ns, bool runs)
 {
 	const struct task_call call = {
 		.pid = worker->key.pid,
@@ -145,10 +145,10 @@ static void worker_end(const struct task_calls *calls, struct worker *worker, ui
 		       bool runs)
 {
 	if (worker->open)
-		worker_tell(calls, worker, worker->calls.class ? TASK_CALL_ACTOR : TASK_CALL_TASK,
-			    end_ns, runs);
+		worker_report(calls, worker, worker->calls.class ? TASK_CALL_ACTOR : TASK_CALL_TASK,
+			      end_ns, runs);
 	else if (worker->unclear)
-		worker_tell(calls, worker, TASK_CALL_UNCLEAR, end_ns, runs);
+		worker_report(calls, worker, TASK_CALL_UNCLEAR, end_ns, runs);
 	worker_forget(worker);
 }
 
@@ -189,9 +189,9 @@ static void title_change(struct task_calls *calls, struct worker *worker,
 			 const struct task_change *change)
 {
 	/* It was polled after this change, so this change is known. */
-	if (change->ts_ns < worker->looked_ns) {
+	if (change->ts_ns < worker->polled_ns) {
 		worker_begin_anew(calls, worker);
-		worker->looked_ns = 0;
+		worker->polled_ns = 0;
 	}
 	/* The same again: a thread got a name, nothing else. */
 	if (!change->lost && worker->title && !strcmp(worker->title, change->title))
@@ -240,7 +240,7 @@ void task_calls_poll(struct task_calls *calls, const struct task_change *change,
 	worker->unclear = !worker->open && !calls_is_idle(change->title);
 	worker->before = true;
 	worker->begin_ns = begin_ns;
-	worker->looked_ns = change->ts_ns;
+	worker->polled_ns = change->ts_ns;
 	if (worker->unclear)
 		calls_lose(&worker->calls);
 }

@@ -85,7 +85,8 @@ static void add_notes(struct buf *dst, const struct task_row *list, size_t nr,
 			   cpu_ns / 1e9);
 	if (totals->cpu_known && other_ns > 0)
 		buf_printf(dst,
-			   "%.2f s of CPU are of names beyond %d of a worker: not told apart.\n",
+			   "%.2f s of CPU belong to names beyond the first %d of a worker, in one "
+			   "sum.\n",
 			   other_ns / 1e9, AGGREGATE_MAX_TITLES);
 	if (!totals->cpu_known)
 		buf_add_str(dst, "CPU time is not known: with --wall, --off-cpu or --gil it is not "

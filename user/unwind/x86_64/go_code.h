@@ -3,7 +3,7 @@
 #define BPFPROF_UNWIND_X86_64_GO_CODE_H
 
 /*
- * Facts about a Go function that only its instructions tell: the place where it saves rbp, and the
+ * Facts about a Go function that only its instructions show: the place where it saves rbp, and the
  * code between the instructions that change the stack. go_rows.c makes rows of them.
  */
 
