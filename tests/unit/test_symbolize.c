@@ -471,7 +471,10 @@ Test(symbolize, jit_of_a_process_that_has_ended)
 	struct symbolize_options options = { .kallsyms = "/dev/null" };
 	struct origin origin = { .pid = gone, .pod_pid = gone };
 	struct profile made;
+	char path[64];
 
+	snprintf(path, sizeof(path), "/tmp/perf-%u.map", here);
+	unlink(path); /* an earlier process with this pid may have left one */
 	origin.facts.ancestors[0].pod_pid = 1; /* asked for below the same /tmp */
 	origins_set(images_origins(images), &origin);
 	origin_set(0); /* runs, and wrote none */
