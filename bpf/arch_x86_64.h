@@ -26,6 +26,13 @@ enum {
 	UNWIND_PC = UNWIND_RIP,
 };
 
+/* The registers that a function preserves for its caller, besides the stack pointer (3.2.1). */
+#define UNWIND_PRESERVED                                                                           \
+	{                                                                                          \
+		UNWIND_BASE, UNWIND_FP, 12, 13, 14, 15                                             \
+	}
+#define UNWIND_NR_PRESERVED 6
+
 #define UNWIND_RBX_SAVED UNWIND_BASE_SAVED /* bit of unwind_state.valid, see unwind_native.h */
 
 /*

@@ -235,14 +235,14 @@ static uint32_t walk(struct walker *walker, struct process *process,
 		why = walk_one(walker, process, &state, stack->reader, all_registers, stack->ts_ns,
 			       &frame, now_ns);
 		if (frame && !why)
-			frame = eval_mark(&marking, state.regs[UNWIND_RSP], frame, frames, nr);
+			frame = eval_mark(&marking, state.regs[UNWIND_SP], frame, frames, nr);
 		if (frame && stack->sps)
-			stack->sps[nr] = marking.before.regs[UNWIND_RSP];
+			stack->sps[nr] = marking.before.regs[UNWIND_SP];
 		if (frame)
 			frames[nr++] = frame;
 	}
 	if (stack->sps)
-		stack->sps[nr] = state.regs[UNWIND_RSP];
+		stack->sps[nr] = state.regs[UNWIND_SP];
 	*stop = why;
 	return nr;
 }
@@ -297,16 +297,16 @@ uint32_t walker_finish(struct walker *walker, const struct walker_miss *miss, ui
 
 	memcpy(regs, miss->at->regs, sizeof(regs));
 	if (!miss->at->pc_exact)
-		regs[UNWIND_RIP] = return_restore(stack.returns, stack.nr_returns,
-						  regs[UNWIND_RSP] - 8, regs[UNWIND_RIP]);
-	pc = regs[UNWIND_RIP] - !miss->at->pc_exact;
+		regs[UNWIND_PC] = return_restore(stack.returns, stack.nr_returns,
+						  regs[UNWIND_SP] - 8, regs[UNWIND_PC]);
+	pc = regs[UNWIND_PC] - !miss->at->pc_exact;
 	process = process_prepare(walker, miss, pc, now_ns);
 	if (!process) {
 		*stop = BPFPROF_STOP_MISS_GONE;
 		return nr;
 	}
 	/* A kernel-only thread (io_uring, vhost): the miss only reports its process. */
-	if (!miss->at->regs[UNWIND_RIP] && !miss->at->regs[UNWIND_RSP]) {
+	if (!miss->at->regs[UNWIND_PC] && !miss->at->regs[UNWIND_SP]) {
 		*stop = BPFPROF_STOP_NO_USER;
 		return nr;
 	}

@@ -141,7 +141,7 @@ static bool nothing_returns_between(struct code_trial *trial, uint64_t low, uint
 static int next_start(void *arg, uint64_t *ret_off)
 {
 	struct code_trial *trial = arg;
-	uint64_t sp = trial->state->regs[UNWIND_RSP], va, to;
+	uint64_t sp = trial->state->regs[UNWIND_SP], va, to;
 	const struct process_mapping *m;
 	uint8_t code[CALL_BYTES];
 	__u64 word;
@@ -171,7 +171,7 @@ static int next_start(void *arg, uint64_t *ret_off)
 static uint64_t outermost(void *arg)
 {
 	struct code_trial *trial = arg;
-	uint64_t sp = trial->state->regs[UNWIND_RSP], va, row;
+	uint64_t sp = trial->state->regs[UNWIND_SP], va, row;
 	const struct process_mapping *m;
 	struct image *image;
 	__u64 word;
@@ -185,7 +185,7 @@ static uint64_t outermost(void *arg)
 			   trial->now_ns);
 	if (unwind_row_kind(row) != ROW_END)
 		return 0;
-	return unwind_row_make(0, ROW_CFA, UNWIND_RSP, (int32_t)((va + 8 - sp) / 8), BP_LOST, 0, 1);
+	return unwind_row_make(0, ROW_CFA, UNWIND_SP, (int32_t)((va + 8 - sp) / 8), BP_LOST, 0, 1);
 }
 
 /* Tries where the rule leads. A rule on a lost register cannot be tried. */
@@ -203,12 +203,12 @@ static enum cfi_verdict leads_to_code(void *arg, uint64_t row, bool frame_pointe
 		return CFI_POSSIBLE;
 	if (stop) /* any 0 on the stack would be a return address of 0 */
 		return CFI_REFUSED;
-	if (trial->return_va && state.regs[UNWIND_RSP] != trial->return_va + 8)
+	if (trial->return_va && state.regs[UNWIND_SP] != trial->return_va + 8)
 		return CFI_REFUSED;
-	verdict = returns_to(trial, state.regs[UNWIND_RIP]);
+	verdict = returns_to(trial, state.regs[UNWIND_PC]);
 	if (frame_pointer && verdict == CFI_PROVEN &&
-	    !nothing_returns_between(trial, trial->state->regs[UNWIND_RSP],
-				     trial->state->regs[UNWIND_RBP]))
+	    !nothing_returns_between(trial, trial->state->regs[UNWIND_SP],
+				     trial->state->regs[UNWIND_FP]))
 		return CFI_REFUSED;
 	return verdict;
 }
@@ -299,7 +299,7 @@ uint64_t code_row_anon(struct walker *walker, const struct process *process,
 		       uint64_t now_ns)
 {
 	uint64_t none = unwind_row_make(0, ROW_NONE, 0, 0, 0, 0, UNWIND_LOOKED_AT), start_ns;
-	uint64_t pc = trial->state->regs[UNWIND_RIP], lookup_pc = unwind_lookup_pc(trial->state);
+	uint64_t pc = trial->state->regs[UNWIND_PC], lookup_pc = unwind_lookup_pc(trial->state);
 	uint64_t row = anon_code_row(walker->anon_code, process, lookup_pc, now_ns);
 
 	if (row)

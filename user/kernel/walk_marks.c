@@ -14,7 +14,6 @@
 
 /* Words of the C frame of a call of the eval loop; without optimization it has 200. */
 #define HELD_WORDS 512
-#define NR_SAVED 6 /* callee-saved registers */
 #define HELD_AHEAD 256 /* frames without a call between two calls */
 
 /*
@@ -63,12 +62,12 @@ struct held {
 
 static void held_read(const struct marking *m, uint64_t cfa, struct held *held)
 {
-	static const uint32_t saved[NR_SAVED] = { UNWIND_RBX, UNWIND_RBP, 12, 13, 14, 15 };
-	uint64_t sp = m->before.regs[UNWIND_RSP], at;
+	static const uint32_t saved[] = UNWIND_PRESERVED;
+	uint64_t sp = m->before.regs[UNWIND_SP], at;
 	size_t i;
 
 	held->nr = 0;
-	for (i = 0; i < NR_SAVED; i++)
+	for (i = 0; i < UNWIND_NR_PRESERVED; i++)
 		held->words[held->nr++] =
 			m->before.valid >> saved[i] & 1 ? m->before.regs[saved[i]] : 0;
 	for (at = cfa - 16; held->nr < HELD_WORDS && at >= sp && at < cfa; at -= 8)
@@ -82,7 +81,7 @@ static void held_read(const struct marking *m, uint64_t cfa, struct held *held)
  */
 static size_t held_find(const struct held *held, size_t place, uint64_t va)
 {
-	size_t i, nr = place && held->nr > NR_SAVED ? NR_SAVED : held->nr;
+	size_t i, nr = place && held->nr > UNWIND_NR_PRESERVED ? UNWIND_NR_PRESERVED : held->nr;
 
 	if (place && place <= held->nr && held->words[place - 1] == va)
 		return place;
@@ -144,7 +143,7 @@ static uint64_t holding_mark(struct marking *m, uint64_t cfa, uint64_t frame, ui
 
 uint64_t eval_mark(struct marking *m, uint64_t cfa, uint64_t frame, uint64_t *frames, uint32_t at)
 {
-	uint64_t sp = m->before.regs[UNWIND_RSP];
+	uint64_t sp = m->before.regs[UNWIND_SP];
 	struct python_place *place;
 
 	if (m->next >= m->nr)

@@ -186,7 +186,7 @@ static uint32_t native_walk(struct reading *reading, const struct bpfprof_task_s
 	};
 
 	*stop = 0;
-	if (!task->regs[UNWIND_RIP]) { /* a kernel thread in this process: io_uring */
+	if (!task->regs[UNWIND_PC]) { /* a kernel thread in this process: io_uring */
 		*stop = BPFPROF_STOP_COMPLETE;
 		return 0;
 	}

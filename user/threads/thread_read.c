@@ -210,7 +210,7 @@ static void threads_prefetch(struct reading *reading)
 			    task->flags & BPFPROF_TASK_ON_CPU)
 				continue;
 			if (!step && reading_wants_native(reading))
-				remote_want(reading->remote, task->regs[UNWIND_RSP],
+				remote_want(reading->remote, task->regs[UNWIND_SP],
 					    STACK_AHEAD_BYTES);
 			reading->progress[i].prefetched = thread_try(reading, task);
 			missing += !reading->progress[i].prefetched;

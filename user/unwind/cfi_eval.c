@@ -34,10 +34,14 @@ static int cfa_eval(struct eval *eval)
 	return BPFPROF_STOP_BAD_CFI;
 }
 
-/* Registers that a function preserves: rbx rbp rsp r12-r15 (psABI 3.2.1). */
 static bool reg_is_preserved(uint32_t reg)
 {
-	return reg == UNWIND_BASE || reg == UNWIND_FP || (reg >= 12 && reg <= 15);
+	static const uint32_t preserved[] = UNWIND_PRESERVED;
+	size_t i;
+
+	for (i = 0; i < UNWIND_NR_PRESERVED && preserved[i] != reg; i++)
+		;
+	return i < UNWIND_NR_PRESERVED;
 }
 
 static int saved_read(const struct eval *eval, uint64_t va, uint64_t *ret)
