@@ -111,7 +111,7 @@ def many_processes(context):
     callers = [Caller(context, "launches") for _ in range(NR_MANY)]
     pids = [argument for caller in callers for argument in ("-p", caller.pid)]
     watch = Watch(context, "--json", "-d", "120", *pids)
-    watch.wait_for("hooked one by one")
+    watch.wait_for("to hook each by itself")
     other = Caller(context, "launches")
     time.sleep(0.3)
     check(hooks(other) > 20, "not all are hooked")
@@ -179,7 +179,7 @@ def widened_on_the_way(context):
         time.sleep(0.5)
         others.stdin.write(b"go\n")
         others.stdin.flush()
-        watch.wait_for("hooked one by one")
+        watch.wait_for("to hook each by itself")
         time.sleep(0.5)
         caller.say("enough")
         truth = json.loads(caller.line())
@@ -198,7 +198,7 @@ def children_come_and_go(context):
         others.stdin.flush()
         check(others.wait(timeout=60) == 0, "the callers failed")
         seen = Seen(watch.end(interrupt=False))
-    check("one by one" in watch.messages(), watch.messages())
+    check("to hook each by itself" in watch.messages(), watch.messages())
     check(len(seen.pids()) == NR_MANY, "%d processes were seen to call, not %d" % (
         len(seen.pids()), NR_MANY))
     calls = {sum(row["calls"] for row in one["calls"]) for one in seen.whole["processes"]}
@@ -218,7 +218,7 @@ def programs_that_call_at_once(context):
     with ended(family(context, ONE_PER_LINE)) as shell:
         watch = Watch(context, "-v", "--json", "-d", "120", "-p", shell.pid)
         early = 0
-        while not ("one by one" in watch.messages() and
+        while not ("to hook each by itself" in watch.messages() and
                    re.search(r"hooked \S*libcuda.so.1: ", watch.messages())):
             next_truth(shell)
             early += 1
