@@ -171,8 +171,8 @@ static int open_session(struct sampler *sampler, const struct session_options *s
 
 	if (!status && session->wakers && !session_knows_interrupts(&sampler->reader.session)) {
 		log_error("--waker: threads and interrupts look alike, since /proc/kallsyms hides "
-			  "the "
-			  "kernel's symbols; remedy: CAP_SYSLOG, and kernel.kptr_restrict below 2");
+			  "the kernel's symbols; remedy: CAP_SYSLOG, and kernel.kptr_restrict "
+			  "below 2");
 		return EXIT_PRIVILEGE;
 	}
 	return status;

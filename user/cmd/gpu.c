@@ -96,8 +96,8 @@ static void say_widened(struct gpu_job *job)
 		return;
 	job->scoped = false;
 	log_info("too many processes are watched, or one of them starts others, to hook each by "
-		 "itself: "
-		 "from now on calls of all processes on this machine are slowed down a little");
+		 "itself: from now on calls of all processes on this machine are slowed down a "
+		 "little");
 }
 
 /* Does one of the signals end the command? The others report another size of the terminal. */

@@ -211,6 +211,5 @@ void gpu_steps_report(struct gpu_job *job)
 		log_warn("--steps: no process made a window with cudaProfilerStart");
 	else
 		log_warn("--steps: no process made a window with cudaProfilerStart; with --worker "
-			 "calls of "
-			 "methods are steps");
+			 "calls of methods are steps");
 }

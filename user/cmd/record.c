@@ -323,8 +323,7 @@ static void say_no_name(struct recording *rec)
 		search.found = workers.list[0];
 	if (search.found)
 		log_info("a process with such a name did not run on a CPU in that time%s: bpfprof "
-			 "dump "
-			 "-p %d shows where it waits",
+			 "dump -p %d shows where it waits",
 			 container_filter_is_set(&options->capture.containers)
 				 ? ", or is not where --pod or --container says"
 				 : "",
@@ -486,8 +485,7 @@ static int finish(struct recording *rec)
 	if (rec->options->capture.steps.stop && rec->options->capture.steps.kind != STEPS_CALLS &&
 	    !rec->options->capture.session.gpu_windows && knows_driver(rec))
 		log_warn("windows of the profiler (cudaProfilerStart) cannot be seen without Linux "
-			 "6.6 "
-			 "or newer, or CAP_SYS_ADMIN; calls are the steps");
+			 "6.6 or newer, or CAP_SYS_ADMIN; calls are the steps");
 	sampler_let_go(&rec->sampler);
 	status = profile_finish(rec,
 				rec->options->capture.session.gpu && !err ? &calls.profile : NULL);

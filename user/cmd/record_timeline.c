@@ -143,8 +143,7 @@ static void look(struct record_timeline *timeline)
 	timeline->nr_unread = ask.nr_unread;
 	if (err)
 		log_warn("not all processes could be read (%s): calls that ran at the beginning "
-			 "may be "
-			 "missing in the timeline",
+			 "may be missing in the timeline",
 			 strerror(-err));
 }
 

@@ -105,8 +105,7 @@ int report_lines(const struct report_options *options, const struct profile *pro
 	err = source_report(&text, profile, file, source.len ? source.data : "", source.len, &odd);
 	if (!err && odd)
 		log_warn("%s: not the source that ran: some samples are at lines that are empty, "
-			 "comments or "
-			 "past its end",
+			 "comments or past its end",
 			 name.data);
 	return report_print(&text, err);
 }

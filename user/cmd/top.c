@@ -541,8 +541,8 @@ static int run_with(const struct top_options *options)
 	if (status)
 		return status;
 	if (!options->once && (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))) {
-		log_error("standard input and output must be a terminal; "
-			  "bpfprof top --once prints one table anywhere");
+		log_error("standard input and output must be a terminal; bpfprof top --once prints "
+			  "one table anywhere");
 		return EXIT_USAGE;
 	}
 	signal_fd =

@@ -489,8 +489,7 @@ static void cpu_limit(struct findings *findings, const struct limits_fact *fact)
 		return;
 	set_text(finding,
 		 "the cgroup of %s pid %u was stopped by its CPU limit of %.2f CPUs in %.0f%% of "
-		 "the "
-		 "periods (%" PRIu64 " of %" PRIu64 "), for %.1f s in all",
+		 "the periods (%" PRIu64 " of %" PRIu64 "), for %.1f s in all",
 		 fact->name, fact->pid, fact->cpus,
 		 100 * ratio(fact->nr_throttled, fact->nr_periods), fact->nr_throttled,
 		 fact->nr_periods, seconds(fact->throttled_ns));

@@ -318,8 +318,7 @@ int gap_sampler_run(struct gap_sampler *sleepers, uint64_t now_ns)
 const struct counter gap_sampler_counters[] = {
 	{ COUNTER_GPU, "stacks_of_sleepers_unread", AT(failed),
 	  .help = "stacks of threads whose device is idle, which could not be read before the gap "
-		  "was "
-		  "over" },
+		  "was over" },
 	{ COUNTER_GPU, "stacks_of_sleepers_no_time", AT(no_time),
 	  .help = "stacks of threads whose device is idle, which were too much to read" },
 	{ 0 },

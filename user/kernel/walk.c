@@ -298,7 +298,7 @@ uint32_t walker_finish(struct walker *walker, const struct walker_miss *miss, ui
 	memcpy(regs, miss->at->regs, sizeof(regs));
 	if (!miss->at->pc_exact)
 		regs[UNWIND_PC] = return_restore(stack.returns, stack.nr_returns,
-						  regs[UNWIND_SP] - 8, regs[UNWIND_PC]);
+						 regs[UNWIND_SP] - 8, regs[UNWIND_PC]);
 	pc = regs[UNWIND_PC] - !miss->at->pc_exact;
 	process = process_prepare(walker, miss, pc, now_ns);
 	if (!process) {

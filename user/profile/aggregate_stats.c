@@ -11,17 +11,14 @@ const struct counter aggregate_counters[] = {
 	  .help = "unmerged: Python runs, and its frames are not known (yet)" },
 	{ COUNTER_STACKS, "python_calls_without_frames", AT(counts.unmerged[PYTHON_UNMERGED_CALLS]),
 	  .help = "unmerged: C calls of Python's eval loop for which there is no Python frame, as "
-		  "in "
-		  "stacks that a library switches" },
+		  "in stacks that a library switches" },
 	{ COUNTER_STACKS, "python_frames_without_calls",
 	  AT(counts.unmerged[PYTHON_UNMERGED_FRAMES]),
 	  .help = "unmerged: Python frames that no C call of Python's eval loop runs; compiled "
-		  "Python "
-		  "makes such" },
+		  "Python makes such" },
 	{ COUNTER_STACKS, "python_calls_unproven", AT(counts.unmerged[PYTHON_UNMERGED_UNPROVEN]),
 	  .help = "unmerged: up to 3.10, as many calls as frames, but nothing shows which is "
-		  "whose; they "
-		  "are paired in turn" },
+		  "whose; they are paired in turn" },
 	{ COUNTER_STACKS, "python_not_merged", AT(counts.unmerged[PYTHON_UNMERGED_READ]),
 	  .help = "unmerged, of a thread that slept: the reason is not known" },
 	{ COUNTER_STACKS, "compat32", AT(counts.stops[BPFPROF_STOP_COMPAT32]),
@@ -50,8 +47,7 @@ const struct counter aggregate_counters[] = {
 	  .help = "the stack goes on above the part that was copied" },
 	{ COUNTER_STACKS, "miss_rate", AT(counts.stops[BPFPROF_STOP_MISS_RATE]),
 	  .help = "too many walks for user space at once, as when many processes start, new code "
-		  "is read, "
-		  "or the unwind rules of a file take long",
+		  "is read, or the unwind rules of a file take long",
 	  .remedy = "it passes after some seconds" },
 	{ COUNTER_STACKS, "process_gone", AT(counts.stops[BPFPROF_STOP_MISS_GONE]),
 	  .help = "the process ended before its mappings were read" },
@@ -67,8 +63,7 @@ const struct counter aggregate_counters[] = {
 	  .help = "a walk came while another one ran on the CPU" },
 	{ COUNTER_STACKS, "python_chain_broken", AT(counts.stops[BPFPROF_STOP_PYTHON_BROKEN]),
 	  .help = "up to 3.9, an exception goes through waiting coroutines: Python itself does not "
-		  "know "
-		  "what called them",
+		  "know what called them",
 	  .remedy = "Python 3.10" },
 	{ COUNTER_STACKS, "python_unreadable", AT(counts.python_stops[PYTHON_STOP_READ_FAULT]),
 	  .help = "Python's memory was not readable, or changed meanwhile" },

@@ -58,16 +58,13 @@ const struct counter symbolize_counters[] = {
 					  "functions have no names" },
 	[SYMBOLS_MALFORMED] = { COUNTER_FILES, "symbols_malformed", 0,
 				.help = "files whose section headers, symbol table, or function "
-					"table of "
-					"Go contradict themselves, or are cut off" },
+					"table of Go contradict themselves, or are cut off" },
 	[SYMBOLS_NO_TIME] = { COUNTER_FILES, "symbols_no_time", 0,
 			      .help = "files that were left without names, as there was no time "
-				      "for them "
-				      "any more" },
+				      "for them any more" },
 	[SYMBOLS_TOO_MANY] = { COUNTER_FILES, "symbols_too_many", 0,
 			       .help = "files with more sections, symbols or compressed symbols "
-				       "than are "
-				       "read" },
+				       "than are read" },
 	[SYMBOLS_UNREADABLE] = { COUNTER_FILES, "symbols_unreadable", 0,
 				 .help = "files that could not be read to their end" },
 	[NR_PROBLEMS] = { 0 },
