@@ -5,6 +5,7 @@ import collections
 import json
 import os
 import re
+import shutil
 import subprocess
 import time
 
@@ -19,11 +20,15 @@ KINDS = ("launch", "sync", "alloc", "free")
 
 
 class Steps(Caller):
-    """A running gpu_steps."""
+    """A running gpu_steps, also under another name."""
 
-    def __init__(self, context, *args):
+    def __init__(self, context, *args, name=None):
         where = fakes(context)
-        self.process = context.spawn([where.steps, where.folder, *args], stdin=subprocess.PIPE,
+        program = where.steps
+        if name:
+            program = context.path(name)
+            shutil.copy(where.steps, program)
+        self.process = context.spawn([program, where.folder, *args], stdin=subprocess.PIPE,
                                      stdout=subprocess.PIPE)
         self.pid = self.process.pid
         self.rest = b""

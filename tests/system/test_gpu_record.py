@@ -204,8 +204,9 @@ def record_timer(context):
 @test()
 def record_others(context):
     """Processes that a name leaves out have no calls either; one file per process."""
-    one, other = Steps(context), Caller(context, "launches")
-    run = Run(context, "record", "--gpu", "--comm", "gpu_steps", "-d", "120", "--split", "process",
+    # Other tests run gpu_steps meanwhile.
+    one, other = Steps(context, name="steps_by_name"), Caller(context, "launches")
+    run = Run(context, "record", "--gpu", "--comm", "steps_by_name", "-d", "120", "--split", "process",
               "-o", "x.pb.gz", "--stats", "s.json")
     run.wait_for(r"watching \d+ functions? in \d+ librar")
     truth = one.run(5)
