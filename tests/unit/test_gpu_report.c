@@ -270,18 +270,14 @@ Test(gpu_report, wide)
 /* The library that a launch came through has a column on narrow screens, too. */
 Test(gpu_report, entries)
 {
-	const struct gpu_report_launch by_library = { "gemm",
-						      1,
-						      "cuLaunchKernel",
-						      "cublasGemmEx",
-						      { 1, 1, 1 },
-						      { 1024, 1, 64 },
-						      0,
-						      5,
-						      NULL,
-						      "",
-						      false,
-						      0 };
+	const struct gpu_report_launch by_library = { .kernel = "gemm",
+						      .handle = 1,
+						      .function = "cuLaunchKernel",
+						      .exported = "cublasGemmEx",
+						      .grid = { 1, 1, 1 },
+						      .block = { 1024, 1, 64 },
+						      .calls = 5,
+						      .entry = "" };
 	struct gpu_report_process process = idle;
 	struct gpu_report report = gpu_report_made(&process, 1);
 	char *text;
@@ -399,20 +395,25 @@ Test(gpu_report, hostile)
 					      .op = bad,
 					      .extra_name = "root",
 					      .extra = bad };
-	const struct gpu_report_launch launch = { bad,
-						  UINT64_MAX,
-						  bad,
-						  bad,
-						  { UINT32_MAX, UINT32_MAX, UINT32_MAX },
-						  { UINT32_MAX, UINT32_MAX, UINT32_MAX },
-						  UINT64_MAX,
-						  UINT64_MAX,
-						  bad,
-						  bad,
-						  true,
-						  0 };
-	const struct gpu_report_call call = { bad,	  bad,	      UINT64_MAX, UINT64_MAX,
-					      UINT64_MAX, UINT64_MAX, UINT64_MAX, true };
+	const struct gpu_report_launch launch = { .kernel = bad,
+						  .handle = UINT64_MAX,
+						  .function = bad,
+						  .exported = bad,
+						  .grid = { UINT32_MAX, UINT32_MAX, UINT32_MAX },
+						  .block = { UINT32_MAX, UINT32_MAX, UINT32_MAX },
+						  .stream = UINT64_MAX,
+						  .calls = UINT64_MAX,
+						  .library = bad,
+						  .entry = bad,
+						  .captured = true };
+	const struct gpu_report_call call = { .function = bad,
+					      .exported = bad,
+					      .calls = UINT64_MAX,
+					      .bytes = UINT64_MAX,
+					      .ns = UINT64_MAX,
+					      .max_ns = UINT64_MAX,
+					      .errors = UINT64_MAX,
+					      .blocks = true };
 	const struct gpu_report_copy copy = { bad,	  bad,	      UINT64_MAX, UINT64_MAX,
 					      UINT64_MAX, UINT64_MAX, true };
 	const struct gpu_report_collective collective = { bad,	      bad,	  "op",
