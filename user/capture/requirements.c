@@ -434,7 +434,7 @@ static void probe_seccomp(struct requirements *reqs)
 			 mode ? "; bpf and perf_events above say what it lets through" : "");
 }
 
-bool requirements_pids_differ(void)
+static bool pids_differ(void)
 {
 	return !namespace_is("/proc/self/ns/pid", INIT_PID_NS);
 }
@@ -444,7 +444,7 @@ static void probe_pid_namespace(struct requirements *reqs)
 	char mounts[4096];
 	__cleanup(close_file) FILE *file = fopen("/proc/self/mountinfo", "re");
 
-	if (!requirements_pids_differ())
+	if (!pids_differ())
 		requirements_add(reqs, "pid_namespace", REQUIREMENT_OK, NULL, "the node's");
 	else
 		requirements_add(

@@ -52,9 +52,6 @@ int requirements_check(struct buf *message);
  */
 int requirements_explain(struct buf *message);
 
-/* Are process ids here different from the kernel's, which samples have? */
-bool requirements_pids_differ(void);
-
 /*
  * From now on libbpf's own messages go to log_debug(): with --verbose its warnings show, among
  * them the verifier's words, and after libbpf_log_all() the thousand lines of a successful load too.

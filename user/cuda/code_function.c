@@ -44,7 +44,8 @@ struct walk {
 	struct code_instruction in;
 };
 
-int code_bounds_find(struct code_bounds *bounds, uint64_t rva, struct code_range *ret)
+/* The range that rva is in. 0, -ENOENT, -EBADMSG, errors of reading. */
+static int bounds_find(struct code_bounds *bounds, uint64_t rva, struct code_range *ret)
 {
 	struct eh_frame *frame = &bounds->frame;
 	struct cfi_program *prog = &bounds->pass->prog;
@@ -117,7 +118,7 @@ static int leave(struct walk *w, uint64_t rva)
 
 	if (!code_reader_has(w->reader, rva) || code_function_plt_word(w->reader, rva, &word))
 		return 0;
-	err = code_bounds_find(w->bounds, rva, &range);
+	err = bounds_find(w->bounds, rva, &range);
 	if (err)
 		return err == -ENOENT ? 0 : err;
 	if (range.is_function && range.start == rva)
@@ -257,9 +258,8 @@ static bool is_possible(struct walk *w, uint64_t rva)
 {
 	struct code_range range;
 
-	return is_inside(w, rva) ||
-	       (code_reader_has(w->reader, rva) && !code_bounds_find(w->bounds, rva, &range) &&
-		!range.is_function);
+	return is_inside(w, rva) || (code_reader_has(w->reader, rva) &&
+				     !bounds_find(w->bounds, rva, &range) && !range.is_function);
 }
 
 /*
@@ -456,7 +456,7 @@ int code_function_read(struct code_function *ret, struct code_reader *reader,
 
 	ret->nr = 0;
 	ret->is_known = false;
-	err = code_bounds_find(bounds, rva, &w.ranges[0]);
+	err = bounds_find(bounds, rva, &w.ranges[0]);
 	if (err)
 		return err;
 	w.nr_ranges = 1;

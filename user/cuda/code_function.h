@@ -31,9 +31,6 @@ struct code_range {
 	bool is_function; /* false: a part that was split off */
 };
 
-/* The range that rva is in. 0, -ENOENT, -EBADMSG, errors of reading. */
-int code_bounds_find(struct code_bounds *bounds, uint64_t rva, struct code_range *ret);
-
 struct code_call {
 	uint64_t rva, end;
 	struct code_target target;

@@ -61,11 +61,6 @@ int relocations_init(struct relocations *ret, struct elf_image *img)
 	return err;
 }
 
-uint64_t relocations_count(const struct relocations *relocs)
-{
-	return relocs->tables[0].nr + relocs->tables[1].nr;
-}
-
 static void decode(const Elf64_Rela *rela, struct relocation *ret)
 {
 	*ret = (struct relocation){ .rva = rela->r_offset };

@@ -36,7 +36,6 @@ struct relocation {
 /* 0, also if there are none; -EBADMSG, -E2BIG, errors of reading. */
 int relocations_init(struct relocations *ret, struct elf_image *img);
 
-uint64_t relocations_count(const struct relocations *relocs);
 /* Reads up to nr relocations from number `first` on. Returns how many; 0 at the end; or -errno. */
 int relocations_get(const struct relocations *relocs, struct elf_image *img, uint64_t first,
 		    struct relocation *ret, uint32_t nr);

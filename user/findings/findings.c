@@ -339,7 +339,7 @@ const char *pool_name(const char *library)
 	return pool ? pool->name : NULL;
 }
 
-const char *pool_setting(const char *library)
+static const char *pool_setting(const char *library)
 {
 	const struct pool *pool = pool_find(library);
 

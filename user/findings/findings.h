@@ -104,8 +104,6 @@ struct pool_fact {
 void findings_of_pool(struct findings *findings, const struct pool_fact *fact);
 /* The name and the variable of such a library: `OpenBLAS`, `OPENBLAS_NUM_THREADS`. NULL: not known. */
 const char *pool_name(const char *library);
-const char *pool_setting(const char *library);
-
 /* A process whose first thread waited in one place (wait_place.h). */
 struct wait_fact {
 	const char *name;

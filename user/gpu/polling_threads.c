@@ -155,7 +155,7 @@ void polling_threads_run(struct polling_threads *pollers)
 		sampler_run(&pollers->sampler);
 }
 
-void polling_threads_stop(struct polling_threads *pollers)
+static void polling_threads_stop(struct polling_threads *pollers)
 {
 	if (pollers->started)
 		sampler_close(&pollers->sampler);

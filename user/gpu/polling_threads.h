@@ -42,7 +42,6 @@ int polling_threads_add(struct polling_threads *pollers, uint32_t own_pid,
 int polling_threads_start(struct polling_threads *pollers);
 /* Takes samples between start and stop. */
 void polling_threads_run(struct polling_threads *pollers);
-void polling_threads_stop(struct polling_threads *pollers);
 uint64_t polling_threads_map_bytes(
 	const struct polling_threads *pollers); /* memory of BPF maps; 0 after the stop */
 /* Has each thread with samples enough of them? A thread that shares its CPU takes longer. */

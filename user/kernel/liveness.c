@@ -45,29 +45,33 @@ struct liveness {
 int liveness_new(struct liveness **ret, struct session *session, struct processes *processes,
 		 const struct liveness_handlers *handlers)
 {
-	struct liveness *gone = calloc(1, sizeof(*gone));
+	struct liveness *liveness = calloc(1, sizeof(*liveness));
 
-	if (!gone)
+	if (!liveness)
 		return -ENOMEM;
-	gone->session = session;
-	gone->processes = processes;
-	gone->handlers = *handlers;
-	gone->nr_rounds = 1;
-	*ret = gone;
+	liveness->session = session;
+	liveness->processes = processes;
+	liveness->handlers = *handlers;
+	liveness->nr_rounds = 1;
+	*ret = liveness;
 	return 0;
 }
 
-void liveness_free(struct liveness *gone)
+void liveness_free(struct liveness *liveness)
 {
-	free(gone);
+	free(liveness);
 }
 
-uint64_t liveness_count(const struct liveness *gone)
+uint64_t liveness_count(const struct liveness *liveness)
 {
-	return gone->nr_found;
+	return liveness->nr_found;
 }
 
-bool liveness_is(pid_t pid, bool zombies)
+/*
+ * Has the process with this pid of our pid namespace ended? With zombies, which costs a read of
+ * /proc/PID/stat, a process that waits for its parent has ended, too.
+ */
+static bool has_ended(pid_t pid, bool zombies)
 {
 	struct proc_usage usage;
 
@@ -81,23 +85,23 @@ bool liveness_is(pid_t pid, bool zombies)
 }
 
 /* A process without a known pid here counts as alive. */
-static bool process_has_ended(const struct liveness *gone, const struct process *process,
+static bool process_has_ended(const struct liveness *liveness, const struct process *process,
 			      bool zombies)
 {
-	uint32_t own = session_own_pid(gone->session, process->pid, process->place.agent_pid);
+	uint32_t own = session_own_pid(liveness->session, process->pid, process->place.agent_pid);
 
-	return own && liveness_is((pid_t)own, zombies);
+	return own && has_ended((pid_t)own, zombies);
 }
 
-static bool target_has_ended(const struct liveness *gone, uint32_t pid, bool zombies)
+static bool target_has_ended(const struct liveness *liveness, uint32_t pid, bool zombies)
 {
-	return session_pids_are_the_nodes(gone->session) && liveness_is((pid_t)pid, zombies);
+	return session_pids_are_the_nodes(liveness->session) && has_ended((pid_t)pid, zombies);
 }
 
-static void suspect_add(struct liveness *gone, uint32_t pid, const struct process *process,
+static void suspect_add(struct liveness *liveness, uint32_t pid, const struct process *process,
 			bool zombies)
 {
-	gone->suspects[gone->nr_suspects++] = (struct suspect){
+	liveness->suspects[liveness->nr_suspects++] = (struct suspect){
 		.pid = pid,
 		.process = process != NULL,
 		.zombies = zombies,
@@ -106,82 +110,83 @@ static void suspect_add(struct liveness *gone, uint32_t pid, const struct proces
 }
 
 /* If such a process is still known, and has still ended, no event will report it. */
-static void suspects_judge(struct liveness *gone)
+static void suspects_judge(struct liveness *liveness)
 {
 	struct process *process;
 	struct suspect *s;
 
-	for (s = gone->suspects; s < gone->suspects + gone->nr_suspects; s++) {
-		process = processes_find(gone->processes, s->pid);
+	for (s = liveness->suspects; s < liveness->suspects + liveness->nr_suspects; s++) {
+		process = processes_find(liveness->processes, s->pid);
 		if (s->process) {
 			if (!process || process->dead || process->start_ns != s->start_ns ||
-			    !process_has_ended(gone, process, s->zombies))
+			    !process_has_ended(liveness, process, s->zombies))
 				continue;
-			gone->nr_found++;
-			gone->handlers.process(gone->handlers.arg, process);
+			liveness->nr_found++;
+			liveness->handlers.process(liveness->handlers.arg, process);
 		} else if ((!process || process->dead) &&
-			   session_is_target(gone->session, (pid_t)s->pid) &&
-			   target_has_ended(gone, s->pid, s->zombies)) {
-			gone->nr_found++;
-			gone->handlers.target(gone->handlers.arg, s->pid);
+			   session_is_target(liveness->session, (pid_t)s->pid) &&
+			   target_has_ended(liveness, s->pid, s->zombies)) {
+			liveness->nr_found++;
+			liveness->handlers.target(liveness->handlers.arg, s->pid);
 		}
 	}
-	gone->nr_suspects = 0;
+	liveness->nr_suspects = 0;
 }
 
-static void round_begin(struct liveness *gone, struct round *round)
+static void round_begin(struct liveness *liveness, struct round *round)
 {
 	uint64_t counters[BPFPROF_NR_COUNTERS];
 
-	session_counters(gone->session, counters);
+	session_counters(liveness->session, counters);
 	round->zombies = counters[BPFPROF_COUNT_EVENT_LOST] != round->nr_lost;
 	round->nr_lost = counters[BPFPROF_COUNT_EVENT_LOST];
 }
 
-static void processes_check(struct liveness *gone)
+static void processes_check(struct liveness *liveness)
 {
-	struct round *round = &gone->processes_round;
+	struct round *round = &liveness->processes_round;
 	struct process *process;
 	int nr = 0;
 
-	for (process = processes_first(gone->processes); process && nr < CHECKS;
+	for (process = processes_first(liveness->processes); process && nr < CHECKS;
 	     process = hash_table_next(process)) {
-		if (process->dead || process->tables->liveness_round == gone->nr_rounds)
+		if (process->dead || process->tables->liveness_round == liveness->nr_rounds)
 			continue;
-		process->tables->liveness_round = gone->nr_rounds;
+		process->tables->liveness_round = liveness->nr_rounds;
 		nr++;
-		if (process_has_ended(gone, process, round->zombies))
-			suspect_add(gone, process->pid, process, round->zombies);
+		if (process_has_ended(liveness, process, round->zombies))
+			suspect_add(liveness, process->pid, process, round->zombies);
 	}
 	if (nr < CHECKS) {
-		round_begin(gone, round);
-		gone->nr_rounds++;
+		round_begin(liveness, round);
+		liveness->nr_rounds++;
 	}
 }
 
-static void targets_check(struct liveness *gone)
+static void targets_check(struct liveness *liveness)
 {
-	struct round *round = &gone->targets_round;
-	int fd = bpf_map__fd(gone->session->skel->maps.targets), nr;
+	struct round *round = &liveness->targets_round;
+	int fd = bpf_map__fd(liveness->session->skel->maps.targets), nr;
 	struct process *process;
 	uint32_t pid;
 
 	for (nr = 0; nr < CHECKS; nr++) {
-		if (bpf_map_get_next_key(fd, gone->last_target ? &gone->last_target : NULL, &pid)) {
-			gone->last_target = 0; /* the next call begins with the first one */
-			round_begin(gone, round);
+		if (bpf_map_get_next_key(fd, liveness->last_target ? &liveness->last_target : NULL,
+					 &pid)) {
+			liveness->last_target = 0; /* the next call begins with the first one */
+			round_begin(liveness, round);
 			return;
 		}
-		gone->last_target = pid;
-		process = processes_find(gone->processes, pid);
-		if ((!process || process->dead) && target_has_ended(gone, pid, round->zombies))
-			suspect_add(gone, pid, NULL, round->zombies);
+		liveness->last_target = pid;
+		process = processes_find(liveness->processes, pid);
+		if ((!process || process->dead) && target_has_ended(liveness, pid, round->zombies))
+			suspect_add(liveness, pid, NULL, round->zombies);
 	}
 }
 
-void liveness_run(struct liveness *gone)
+void liveness_run(struct liveness *liveness)
 {
-	suspects_judge(gone);
-	processes_check(gone);
-	targets_check(gone);
+	suspects_judge(liveness);
+	processes_check(liveness);
+	targets_check(liveness);
 }

@@ -27,18 +27,12 @@ struct liveness_handlers {
 /* Borrows both. 0 or -ENOMEM. */
 int liveness_new(struct liveness **ret, struct session *session, struct processes *processes,
 		 const struct liveness_handlers *handlers);
-void liveness_free(struct liveness *gone);
+void liveness_free(struct liveness *liveness);
 
 /* Call it about once a second, after the ring buffer is empty. */
-void liveness_run(struct liveness *gone);
+void liveness_run(struct liveness *liveness);
 
 /* Ended processes found so far. */
-uint64_t liveness_count(const struct liveness *gone);
-
-/*
- * Has the process with this pid of our pid namespace ended? With zombies, which costs a read of
- * /proc/PID/stat, a process that waits for its parent has ended, too.
- */
-bool liveness_is(pid_t pid, bool zombies);
+uint64_t liveness_count(const struct liveness *liveness);
 
 #endif

@@ -87,7 +87,7 @@ const struct flag host_root_flags[] = {
 	{ .type = FLAG_END },
 };
 
-const struct flag verbose_flags[] = {
+static const struct flag verbose_flags[] = {
 	{ "verbose", NULL, "say more; -vv libbpf's log too", FLAG_COUNT,
 	  .size = sizeof(unsigned int), .letter = 'v', .repeatable = true, .max = VERBOSE_MAX },
 	{ .type = FLAG_END },

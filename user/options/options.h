@@ -93,7 +93,7 @@ extern const struct flag_set record_flags, top_flags, doctor_flags, dump_flags;
 /* Rows that commands share, of a capture_options. */
 extern const struct flag rate_flags[], clock_flags[];
 /* Rows that commands share, of a container_filter, of a char *, of an unsigned int. */
-extern const struct flag container_flags[], host_root_flags[], verbose_flags[];
+extern const struct flag container_flags[], host_root_flags[];
 
 /* Rules for the parts of --gpu, in the table of a command that has that flag. */
 #define GPU_PART_RULES                                                                             \

@@ -139,7 +139,7 @@ int python_heap_string(struct python_heap *heap, uint64_t va, size_t max_chars, 
 	return err;
 }
 
-bool python_heap_string_is(struct python_heap *heap, uint64_t va, const char *text)
+static bool string_is(struct python_heap *heap, uint64_t va, const char *text)
 {
 	const struct bpfprof_python_layout *l = heap->layout;
 	size_t len = strlen(text);
@@ -472,7 +472,7 @@ uint64_t python_dict_find(struct python_dict_iter *iter, const char *key, uint32
 	uint64_t at, value;
 
 	for (; limit && python_dict_next(iter, &at, &value); limit--)
-		if (python_heap_string_is(iter->heap, at, key))
+		if (string_is(iter->heap, at, key))
 			return value;
 	return 0;
 }

@@ -72,9 +72,6 @@ int python_heap_bad(struct python_heap *heap);
  */
 int python_heap_string(struct python_heap *heap, uint64_t va, size_t max_chars, char **ret,
 		       size_t *ret_len, bool *ret_cut);
-/* Is the str object at va this ASCII text (up to 64 bytes)? One read. */
-bool python_heap_string_is(struct python_heap *heap, uint64_t va, const char *text);
-
 /* Type of the object at va, borrowed until the next call: 0, -EFAULT, -EBADMSG. */
 int python_heap_type(struct python_heap *heap, uint64_t va, const struct python_type **ret);
 /* The sign of an int object and its number of digits of 30 bits: 0, -EFAULT, -EBADMSG. */

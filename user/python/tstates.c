@@ -53,18 +53,6 @@ static uint64_t current_read(struct python_heap *heap)
 	return current;
 }
 
-int python_tstate_refresh(struct python_tstate *tstate, struct python_heap *heap)
-{
-	struct python_tstate fresh = *tstate;
-	uint64_t next;
-	int err;
-
-	err = state_read(heap, current_read(heap), &fresh, &next);
-	if (!err)
-		*tstate = fresh;
-	return err;
-}
-
 struct reading {
 	struct python_tstates *ret;
 	struct python_heap *heap;

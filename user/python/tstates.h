@@ -49,9 +49,6 @@ int python_runtime_check(struct python_heap *heap);
 int python_tstates_read(struct python_tstates *ret, struct python_heap *heap);
 void python_tstates_fini(struct python_tstates *tstates);
 
-/* Reads a state again: 0 or -EFAULT. If thread_id has changed, it belongs to another thread. */
-int python_tstate_refresh(struct python_tstate *tstate, struct python_heap *heap);
-
 /*
  * The first state of the thread with this fs base after `after` (NULL: from the beginning), or NULL. A
  * thread in several interpreters has several states.

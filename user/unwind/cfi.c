@@ -90,7 +90,8 @@ static int table_prepare(struct cfi *cfi, int table)
 	return cfi->errors[table];
 }
 
-int cfi_table_after(struct cfi *cfi, int table)
+/* The next table after this one (-1: the first) that is not empty, or NR_TABLES. */
+static int table_after(struct cfi *cfi, int table)
 {
 	while (++table < NR_TABLES && table_prepare(cfi, table))
 		;
@@ -99,8 +100,8 @@ int cfi_table_after(struct cfi *cfi, int table)
 
 int cfi_frame_after(struct cfi *cfi, int table)
 {
-	table = cfi_table_after(cfi, table);
-	return table == TABLE_GO ? cfi_table_after(cfi, table) : table;
+	table = table_after(cfi, table);
+	return table == TABLE_GO ? table_after(cfi, table) : table;
 }
 
 int cfi_pass_new(struct cfi *cfi, struct eh_pass **ret)
@@ -231,7 +232,7 @@ static int page_add_fdes(struct page_build *b, int table)
 {
 	struct eh_frame *frame = &b->cfi->frames[table];
 	uint64_t start, next, end = b->end + b->va_delta;
-	int err, next_table = cfi_table_after(b->cfi, table);
+	int err, next_table = table_after(b->cfi, table);
 	struct eh_fde fde;
 	size_t i, at;
 
@@ -260,7 +261,7 @@ static int page_add_fdes(struct page_build *b, int table)
 static void page_add_go(void *arg, uint64_t start, uint64_t end, uint64_t row)
 {
 	struct page_build *b = arg;
-	int err = page_fill(b, start - b->va_delta, cfi_table_after(b->cfi, TABLE_GO));
+	int err = page_fill(b, start - b->va_delta, table_after(b->cfi, TABLE_GO));
 
 	if (err && !b->err)
 		b->err = err;
@@ -295,7 +296,7 @@ static int page_fill(struct page_build *b, uint64_t end, int table)
 		err = 0;
 	}
 	if (!err)
-		err = page_fill(b, end, cfi_table_after(b->cfi, table));
+		err = page_fill(b, end, table_after(b->cfi, table));
 	b->end = outer_end;
 	return err;
 }
@@ -309,7 +310,7 @@ static int page_add_segment(struct page_build *b, const struct elf_segment *seg,
 		return 0;
 	page_append_gap(b, seg->off);
 	b->va_delta = seg->va - seg->off;
-	return page_fill(b, end < page_end ? end : page_end, cfi_table_after(b->cfi, -1));
+	return page_fill(b, end < page_end ? end : page_end, table_after(b->cfi, -1));
 }
 
 int cfi_build_page(struct cfi *cfi, uint32_t page, uint64_t *rows)

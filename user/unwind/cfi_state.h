@@ -31,8 +31,6 @@ struct cfi {
 	struct function_starts starts; /* of symbols; empty until code is read */
 };
 
-/* The next table after this one (-1: the first) that is not empty, or NR_TABLES. */
-int cfi_table_after(struct cfi *cfi, int table);
 /* The same among the tables that have FDEs. */
 int cfi_frame_after(struct cfi *cfi, int table);
 /* Working memory for one call; the caller frees it. Fails if the FDEs of .eh_frame cannot be read. */
