@@ -55,14 +55,14 @@ struct sampler_observer {
 	void *arg;
 };
 
-/* Environments looked at, and what became of that (sampler_ranks.c). */
+/* Reads of environments, by result (sampler_ranks.c). */
 struct sampler_ranks_stats {
-	uint64_t looked, found;
-	uint64_t exited; /* before it could be read */
-	uint64_t cut; /* longer than is read */
+	uint64_t read, found;
+	uint64_t exited; /* the process ended before the read */
+	uint64_t cut; /* the environment is longer than the limit */
 	uint64_t blocked, unreadable, no_memory;
-	uint64_t outside; /* of our pid namespace */
-	uint64_t deferred; /* put off to the next sample: it would have taken too much time */
+	uint64_t outside; /* the process is outside of our pid namespace */
+	uint64_t deferred; /* the next sample tries again: the time for reads was used up */
 };
 
 struct sampler {
@@ -70,14 +70,14 @@ struct sampler {
 	struct sampler_observer observers[SAMPLER_MAX_OBSERVERS];
 	size_t nr_observers;
 	struct thread_reader reader; /* the session, and the facts about processes */
-	bool cut_map_reported; /* that a map of JIT code was not read whole */
-	struct budget asking; /* for containers */
-	uint64_t expire_ns; /* when containers that are gone are to be forgotten */
+	bool cut_map_reported; /* the user knows that a map of JIT code was not read whole */
+	struct budget asking; /* time for finding containers */
+	uint64_t expire_ns; /* when containers that have ended are forgotten next */
 	uint64_t nr_container_deferred, nr_container_outside;
-	uint64_t nr_tagged; /* samples that have a container */
-	struct budget ranking;
+	uint64_t nr_tagged; /* samples with a container */
+	struct budget ranking; /* time for reading environments */
 	struct sampler_ranks_stats ranks;
-	uint64_t nr_gil_unknown; /* Python samples that --gil left out without knowing */
+	uint64_t nr_gil_unknown; /* Python samples left out by --gil whose GIL is not known */
 	struct codes *codes;
 	struct stream *stream;
 	struct clock *clock;
@@ -85,14 +85,14 @@ struct sampler {
 	struct worker_steps *steps; /* NULL without --steps */
 	struct gpu_probes *windows; /* NULL without gpu_windows, and with gpu, which has its own */
 	struct waits *waits; /* NULL without waits */
-	struct wakers *wakers; /* NULL if not asked for */
-	uint64_t waits_open; /* that were not over at the end, or at a border; */
-	uint64_t waits_unread; /* and whose user stack was not to be had */
-	uint64_t waits_unknown; /* threads that sleep then, since nobody knows when */
-	uint32_t *target_pids; /* of options->pids, in the outermost pid namespace; 0: gone */
-	uint32_t
-		target_program; /* image of the first one of these when sampling began, 0: not known */
-	uint64_t tick_ns; /* when the clock wants to be looked after */
+	struct wakers *wakers; /* NULL without wakers */
+	uint64_t waits_open; /* waits that went on at the end, or at an interval boundary */
+	uint64_t waits_unread; /* open waits whose user stack could not be read */
+	uint64_t waits_unknown; /* threads that sleep then, without a known begin */
+	uint32_t *
+		target_pids; /* options->pids in the outermost pid namespace; 0: the process has ended */
+	uint32_t target_program; /* image of the first target at the start; 0: not known */
+	uint64_t tick_ns; /* when periodic work of the clock is due */
 };
 
 /* Before all else: does this machine have all that sampling needs? */
@@ -130,7 +130,7 @@ void sampler_stop_clock(struct sampler *sampler);
 void sampler_stop(struct sampler *sampler);
 /*
  * After sampler_stop() and sampler_run_stats(): frees all that profiles do not need, programs and maps
- * included, since symbols need the memory. Nobody may use the session any more.
+ * included, since symbols need the memory. The session must not be used any more.
  */
 void sampler_let_go(struct sampler *sampler);
 /* A zeroed struct is fine. */
@@ -159,12 +159,12 @@ struct sampler_sleeper {
 	bool is_read; /* its user stack is known */
 };
 
-/* The same file: of one that sleeps, with its stack as thread_read() has read it; process: NULL, it has not. */
+/* The same for a thread that sleeps, with the stack of thread_read(); process NULL: it was not read. */
 bool sampler_sleeper_input(struct sampler *sampler, const struct bpfprof_task_state *state,
 			   const struct dump *dump, const struct process_dump *process,
 			   struct sampler_sleeper *to, struct aggregate_input *ret);
 
-/* Where an interval ends and the next one begins. */
+/* The end of an interval, which is the begin of the next one. */
 struct sampler_rotate {
 	struct thread_times *times; /* their boundary is at at_ns already; they are still open */
 	uint64_t at_ns; /* CLOCK_MONOTONIC, a moment ago */

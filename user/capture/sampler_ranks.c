@@ -84,6 +84,6 @@ void sampler_ranks_scan(struct sampler *sampler, struct process *process)
 		return;
 	}
 	ranks_read(sampler, process, pid);
-	sampler->ranks.looked++;
+	sampler->ranks.read++;
 	budget_spend(&sampler->ranking, time_monotonic_ns() - start_ns);
 }

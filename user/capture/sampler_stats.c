@@ -190,7 +190,7 @@ const struct counter sampler_counters[] = {
 	  .help = "containers beyond the room" },
 	{ COUNTER_CONTAINERS, "no_memory", AT(containers.no_memory),
 	  .help = "containers for which there was no memory" },
-	{ COUNTER_ENVIRONMENTS, "read", AT(ranks.looked), .help = "environments that were read" },
+	{ COUNTER_ENVIRONMENTS, "read", AT(ranks.read), .help = "environments that were read" },
 	{ COUNTER_ENVIRONMENTS, "with_rank_or_job", AT(ranks.found),
 	  .help = "environments that have a rank or a job" },
 	{ COUNTER_ENVIRONMENTS, "look_ups_deferred", AT(ranks.deferred),

@@ -5,9 +5,9 @@
 /*
  * Room kernel: loads the BPF programs, decodes what they send, finishes walks after a miss.
  *
- * The loaded BPF programs and their maps: opened for one set of options,
- * attached once, closed with everything in the kernel gone. Sizes of the maps
- * are chosen here, within the memory budget of docs/setup.md.
+ * A session has the loaded BPF programs and their maps. It is opened for one set of options and attached
+ * once; closing it leaves nothing in the kernel. It chooses the sizes of the maps, within the memory
+ * budget of docs/setup.md.
  */
 
 #include <stdbool.h>
