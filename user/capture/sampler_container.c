@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Whose process is it? Asked when a program starts and with its first sample, and again ever more
- * seldom while there is no answer: a container's files may come later than its process.
+ * Finds the container of a process, when the program starts and with its first sample. Without an
+ * answer the search is repeated, ever less often: the files of a container may come after its process.
  */
 #include "capture/sampler.h"
 
@@ -12,8 +12,8 @@
 #include "proc/processes.h"
 
 /*
- * A new container costs the reading of some files; nothing is known of it in vain, but samples
- * wait meanwhile: 10% of the time at most, a fifth of a second at once.
+ * A new container takes the reading of some files, and samples wait meanwhile: at most 10% of the
+ * time, and a fifth of a second at once.
  */
 #define ASK_SHARE 10
 #define ASK_SAVED_NS (NS_PER_SECOND / 5)
@@ -22,7 +22,7 @@
 #define ASK_AGAIN_MAX_NS (64 * NS_PER_SECOND)
 #define EXPIRE_EVERY_NS (60 * NS_PER_SECOND)
 
-/* Outside of our pid namespace it has no /proc that we could ask; counted once. */
+/* A process outside of our pid namespace has no /proc here; it is counted once. */
 static bool is_outside(struct sampler *sampler, struct process *process)
 {
 	if (process->place.agent_pid)
@@ -34,7 +34,7 @@ static bool is_outside(struct sampler *sampler, struct process *process)
 	return true;
 }
 
-/* What its cgroup or its mounts say is had for want of better. */
+/* Is the container final? An answer from its cgroup or mounts may be replaced by its bundle. */
 static bool is_known(const struct container *container)
 {
 	return container && container->source == CONTAINER_FROM_BUNDLE;

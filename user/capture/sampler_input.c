@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* From a decoded sample to what an aggregate takes: whose it is, and whether anybody asked for it. */
+/* Makes the input of an aggregate from a decoded sample: adds its owner, and applies the filters. */
 #include "capture/sampler.h"
 
 #include <fnmatch.h>
@@ -27,8 +27,8 @@ bool sampler_comm_matches(const struct capture_options *options, const char comm
 }
 
 /*
- * With --comm and --worker everything is sampled and chosen here, since any process may take a
- * matching name at any time; pids named besides are targets in the kernel's map all the same.
+ * With --comm and --worker the kernel samples every process, and this function chooses, since any
+ * process may take a matching name at any time. Pids of -p are targets in the kernel's map, too.
  */
 static bool is_wanted(struct sampler *sampler, const struct aggregate_input *input)
 {
@@ -37,7 +37,7 @@ static bool is_wanted(struct sampler *sampler, const struct aggregate_input *inp
 
 	if (!container_filter_matches(&options->containers, input->container))
 		return false;
-	/* With steps the kernel has left out the calls that are in none. */
+	/* With steps, the kernel has left out calls outside of them. */
 	if (sampler->steps && sample->flags & BPFPROF_SAMPLE_CALL)
 		return sampler->reader.session.options.filter ||
 		       worker_steps_know(sampler->steps, &sample->task);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Which rank is it? Asked when a program starts, and else with its first sample: once, since
- * what it was started with stays what it is. Children that only fork have their parent's.
+ * Finds the rank of a process in its environment, when the program starts, or else with its first
+ * sample. One read is enough, since a program keeps the environment it was started with. A child that
+ * only forks has the rank of its parent.
  */
 #include "capture/sampler.h"
 
@@ -14,12 +15,12 @@
 #include "proc/usage.h"
 #include "bpfprof.h"
 
-/* Some 30 us each, of 10% of the time at most: programs may be started without end. */
+/* A read takes some 30 us. Reads take at most 10% of the time, however many programs start. */
 #define ASK_SHARE 10
 #define ASK_SAVED_NS (NS_PER_SECOND / 10)
 #define CGROUP_MAX_BYTES 4096
 
-/* Why nothing, or less than there is, was read. */
+/* Counts why a read failed, or was cut. */
 static void failure_count(struct sampler_ranks_stats *stats, int err)
 {
 	switch (err) {
@@ -70,7 +71,7 @@ void sampler_ranks_scan(struct sampler *sampler, struct process *process)
 		return;
 	pid = session_own_pid(&sampler->reader.session, process->pid, process->place.agent_pid);
 	if (!pid || process->dead) {
-		/* With a pid of ours it may come to be known; counted once in any case. */
+		/* A later event may bring the pid in our namespace; each case is counted once. */
 		if (process->dead || process->place.mnt_ns) {
 			process->ranks_known = true;
 			sampler->ranks.exited += process->dead;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Lets go of what nobody needs any more. */
+/* Frees images and code that nothing uses any more. */
 #include "capture/sampler.h"
 
 #include <malloc.h>
@@ -14,9 +14,9 @@
 #include "profile/aggregate.h"
 #include "python/pythons.h"
 
-/* Samples that are still on their way may name what was mapped a moment ago. */
+/* Samples on their way may refer to files that were mapped a moment ago. */
 #define IDLE_NS (10 * NS_PER_SECOND)
-/* What runs now and then keeps its id, of which there are a million. */
+/* A program that runs now and then keeps its ids, of which there are a million. */
 #define UNUSED_NS (600 * NS_PER_SECOND)
 
 static uint64_t before(uint64_t now_ns, uint64_t ns)
@@ -65,7 +65,7 @@ static void images_use(struct sweep *sweep, const struct sampler *sampler, const
 			use(sweep, (frames[i] & BPFPROF_FRAME_MASK) >> BPFPROF_OFF_BITS);
 }
 
-/* All frames of all of them, to be freed; NULL: out of memory. */
+/* The frames of all aggregates; the caller frees them. NULL: out of memory. */
 static uint64_t *frames_join(const struct aggregate *const *aggregates, size_t nr, size_t *ret_nr)
 {
 	struct aggregate_view view;
@@ -106,5 +106,5 @@ void sampler_sweep(struct sampler *sampler, const struct aggregate *const *aggre
 	images_sweep(sampler->reader.images, before(now_ns, IDLE_NS), before(now_ns, UNUSED_NS),
 		     is_used, forget, &sweep);
 	free(sweep.used);
-	malloc_trim(0); /* what was freed lies scattered: 1 MiB a minute would stay */
+	malloc_trim(0); /* freed memory lies scattered: 1 MiB a minute would stay */
 }

@@ -25,21 +25,22 @@
 #include "python/merge.h"
 #include "threads/thread_dump.h"
 
-/* Reading stacks of a whole node, at most, where nothing else is said. */
+/* The default limit for reading the stacks of a whole node. */
 #define READING_NS (10 * NS_PER_SECOND)
 #define TASK_UNINTERRUPTIBLE 2
-#define TRIES 5 /* to ask what a thread does while nothing is heard of it */
-/* A sample is not there as soon as it is counted: it is walked in between. */
+#define TRIES 5 /* to read the state of a thread between two of its samples */
+/* A sample arrives later than it is counted: its stack is walked in between. */
 #define FLIGHT_NS 1000000ULL
 #define PAUSE_NS 250000L
-#define PAUSES 400 /* of all threads */
-#define TASKS_AT_ONCE 128 /* threads of a process, at 1.3 KB each, and with their memory */
+#define PAUSES 400 /* for all threads together */
+#define TASKS_AT_ONCE                                                                              \
+	128 /* threads of a process; each takes 1.3 KB, and the memory that is read for it */
 #define UNMERGED ((uint64_t)BPFPROF_FRAME_MARKER << BPFPROF_FRAME_SHIFT | PYTHON_FRAME_UNMERGED)
 
 enum settles {
-	SETTLE_FIRST, /* all but threads in a wait that wants a stack */
+	SETTLE_FIRST, /* all threads but those whose wait needs a stack */
 	SETTLE_REST,
-	SETTLE_ALL, /* whatever was done before */
+	SETTLE_ALL, /* all threads, settled before or not */
 };
 
 struct cutting {
@@ -48,11 +49,11 @@ struct cutting {
 	enum settles settles;
 	unsigned int nr_pauses;
 	uint64_t deadline_ns;
-	uint64_t tasks_ns; /* when threads were looked at */
+	uint64_t tasks_ns; /* when the states of the threads were read */
 	struct dump dump;
-	/* Of the process that is looked at. */
-	struct tasks tasks; /* TASKS_AT_ONCE at most */
-	uint32_t *tids; /* that wait, TASKS_MAX at most */
+	/* For the process that is read now. */
+	struct tasks tasks; /* at most TASKS_AT_ONCE */
+	uint32_t *tids; /* threads that wait, at most TASKS_MAX */
 	size_t nr_tids;
 	size_t nr_scanned;
 	uint32_t kernel_pid; /* 0: it may not be asked for */
@@ -85,7 +86,7 @@ static void view_begin(struct sampler *sampler, struct sample_view *view,
 	view->title = process->title;
 }
 
-/* at_ns: until when; 0: it has ended. Nothing is known of what goes on under an ended one's number. */
+/* at_ns: the end of the time; 0: the thread has ended, and its number may belong to another one. */
 static void rest_fill(const struct sampler *sampler, const struct bpfprof_waiter *waiter,
 		      uint64_t at_ns, struct thread_rest *ret)
 {
@@ -128,7 +129,7 @@ void sampler_waits_thread_end(struct sampler *sampler, const struct bpfprof_wait
 						       .rest = &rest });
 }
 
-/* Has it come back, or been sampled, just now? Then a sample of that is on its way. */
+/* Did the thread begin to run, or was it sampled, a moment ago? Then a sample is on its way. */
 static bool is_in_flight(struct cutting *cutting, const struct bpfprof_waiter *waiter)
 {
 	const struct timespec pause = { .tv_nsec = PAUSE_NS };
@@ -141,7 +142,7 @@ static bool is_in_flight(struct cutting *cutting, const struct bpfprof_waiter *w
 	return true;
 }
 
-/* As waits_find(), such that all samples of before have come. */
+/* As waits_find(), after all samples from before have come. */
 static int thread_scan(struct cutting *cutting, const struct bpfprof_task_id *task,
 		       struct bpfprof_waiter *ret)
 {
@@ -158,7 +159,7 @@ static int thread_scan(struct cutting *cutting, const struct bpfprof_task_id *ta
 	return found;
 }
 
-/* One that has been on a CPU since the start. */
+/* Settles a thread that was on a CPU since the start. */
 static void waiter_settle(void *arg, const struct bpfprof_waiter *waiter)
 {
 	struct cutting *cutting = arg;
@@ -188,7 +189,7 @@ static void waiters_settle(struct cutting *cutting, enum settles which)
 	waits_each(cutting->sampler->waits, waiter_settle, cutting);
 }
 
-/* Kernel addresses as on the stack, and user frames; the thread's own, else of the kernel's only. */
+/* Takes the kernel addresses of the stack, and the user frames of the thread if it was read. */
 static void frames_take(struct sampler *sampler, struct sample_view *view,
 			const struct bpfprof_task_state *state, const struct dump *dump,
 			const struct thread_dump *thread, uint64_t *user)
@@ -298,7 +299,7 @@ static bool is_asleep(const struct bpfprof_task_state *state)
 	return !state->exit_state && state->state;
 }
 
-/* By what the kernel itself knows. */
+/* Has the thread slept since before the start, as the kernel knows it? */
 static bool slept_before_start(const struct cutting *cutting,
 			       const struct bpfprof_task_state *state)
 {
@@ -306,13 +307,13 @@ static bool slept_before_start(const struct cutting *cutting,
 	       cutting->tasks_ns - state->asleep_ns <= waits_start_ns(cutting->sampler->waits);
 }
 
-/* Is there no time left to read stacks? */
+/* Is the time for reading stacks used up? */
 static bool is_late(const struct cutting *cutting)
 {
 	return time_monotonic_ns() >= cutting->deadline_ns;
 }
 
-/* Does it wait in what wants a stack? found: as of waits_find(). */
+/* Is the thread in a wait that needs a stack? found: the result of waits_find(). */
 static bool is_waiting(struct cutting *cutting, const struct bpfprof_task_state *state,
 		       struct thread_rest *rest, int *found)
 {
@@ -322,7 +323,7 @@ static bool is_waiting(struct cutting *cutting, const struct bpfprof_task_state 
 	if (!is_asleep(state))
 		return false;
 	*found = thread_scan(cutting, &state->task, &waiter);
-	/* Who has slept since before the start never needed a place. */
+	/* A thread that has slept since before the start never needed a place. */
 	if (*found == -ENOENT && slept_before_start(cutting, state))
 		*found = 0;
 	if (*found < 0)
@@ -331,7 +332,7 @@ static bool is_waiting(struct cutting *cutting, const struct bpfprof_task_state 
 	return thread_times_wants_stack(cutting->cut->times, &state->task, rest);
 }
 
-/* Those that wait are for process_cut(). All others that have slept since before the start, as of no other. */
+/* Lists threads that wait for process_cut(), and settles the others that have slept since the start. */
 static void tasks_settle(struct cutting *cutting)
 {
 	struct bpfprof_sample sample;
@@ -357,7 +358,7 @@ static void tasks_settle(struct cutting *cutting)
 	}
 }
 
-/* Those looked at until now. 0, 1: the process is none that was asked for. */
+/* Settles the threads read so far. 0; 1: the process is not recorded. */
 static int tasks_scan(struct cutting *cutting)
 {
 	cutting->tasks_ns = time_monotonic_ns();
@@ -383,7 +384,7 @@ static int task_take(void *arg, const struct bpfprof_task_state *state)
 	return 0;
 }
 
-/* Threads of the process that wait, of all or those. */
+/* Reads the threads of the process that wait: the chosen ones, or all. */
 static void threads_cut(struct cutting *cutting, pid_t pid, const struct tasks_choice *choice)
 {
 	struct sampler *sampler = cutting->sampler;
@@ -482,7 +483,7 @@ static void stacks_read(struct cutting *cutting)
 		processes_scan(cutting);
 		dump_fini(&cutting->dump);
 	}
-	/* A child would hold open what keeps the command of `-- CMD` waiting. */
+	/* A child would keep files open for whose end the command of `-- CMD` may wait. */
 	thread_read_end(&sampler->reader, THREAD_OWNER_WAITS);
 }
 
@@ -493,7 +494,7 @@ void sampler_waits_rotate(struct sampler *sampler, const struct sampler_rotate *
 	stream_take(sampler->stream);
 	waiters_settle(&cutting, SETTLE_FIRST);
 	stacks_read(&cutting);
-	/* What they waited in was over by then, or not to be read. */
+	/* The waits of these threads were over by then, or could not be read. */
 	waiters_settle(&cutting, SETTLE_REST);
 }
 
@@ -508,6 +509,6 @@ void sampler_waits_end(struct sampler *sampler, struct sampler_rotate *cut)
 	stacks_read(&last);
 	waits_stop(sampler->waits);
 	stream_run(sampler->stream);
-	/* Last: now each has some sample that can take what is left. */
+	/* Now each thread has a sample that takes the rest of its time. */
 	waiters_settle(&last, SETTLE_ALL);
 }

@@ -34,28 +34,28 @@ struct worker {
 	struct process_key key;
 	struct bpfprof_task_id task;
 	uint32_t own_pid; /* in our own pid namespace, 0: not known */
-	char *name; /* of the first title that was met */
+	char *name; /* in the first title that was seen */
 	int pattern;
-	char *title; /* the last one, NULL: not known */
+	char *title; /* the last title; NULL: not known */
 	struct calls calls;
 	struct steps steps;
 	uint64_t nr_lost; /* changes of the title that were lost */
 	bool reported, exited, in_threads;
-	bool windows; /* its steps are windows: it has made one, or the user asks for them */
+	bool windows; /* its steps are windows: it has made one, or the user wants windows */
 	bool window_open;
 };
 
 struct worker_steps {
 	struct sampler *sampler;
-	struct gpu_probes *probes; /* that report windows, or NULL */
+	struct gpu_probes *probes; /* probes that report windows, or NULL */
 	struct hash_table workers;
 	bool held; /* no step begins */
-	bool changed; /* some worker may be through */
+	bool changed; /* some worker may have made its last step */
 	uint64_t nr_changes, nr_bad, nr_full, nr_forgotten;
-	uint64_t nr_unread; /* processes, at the start */
+	uint64_t nr_unread; /* processes that could not be read at the start */
 	uint64_t nr_outside, nr_late; /* samples: in no wanted step; too old to know */
 	uint64_t
-		nr_forgotten_samples; /* in calls that were taken for steps, before the first window */
+		nr_forgotten_samples; /* samples in calls that counted as steps before the first window */
 	void (*notify)(void *arg, const struct bpfprof_task_id *task, bool begins);
 	void *notify_arg;
 };
@@ -157,7 +157,7 @@ static struct worker *worker_add(struct worker_steps *all, const struct bpfprof_
 	worker->task = *task;
 	worker->pattern = pattern;
 	worker->windows = all->sampler->options->steps.kind == STEPS_WINDOWS;
-	if (all->probes) /* from now on probes report its windows */
+	if (all->probes) /* probes report windows of this worker from now on */
 		gpu_probes_report_windows(all->probes, task->pid, task->start_ns, true);
 	return worker;
 }
@@ -172,7 +172,7 @@ static void worker_report(const struct worker_steps *all, const struct worker *w
 		 worker->own_pid, all->sampler->options->workers[worker->pattern]);
 }
 
-/* Does it live where --pod and --container say? If so, it is reported once. */
+/* Is the worker in a wanted pod and container? If so, it is reported once. */
 static bool worker_is_asked_for(struct worker_steps *all, struct worker *worker)
 {
 	const struct capture_options *options = all->sampler->options;
@@ -192,7 +192,7 @@ static bool worker_is_asked_for(struct worker_steps *all, struct worker *worker)
 	return true;
 }
 
-/* The pattern that matches a title and the name that comes with it, or -1. */
+/* The pattern that matches a title or the name beside it; -1: none. */
 static int judge(const struct worker_steps *all, const char *title, bool class_too)
 {
 	const struct capture_options *options = all->sampler->options;
@@ -285,7 +285,7 @@ static void worker_title(struct worker_steps *all, struct worker *worker,
 		worker->nr_lost += e->lost;
 		calls_lose(&worker->calls);
 	} else if (worker->title && !strcmp(worker->title, title)) {
-		return; /* a thread got a name, nothing else */
+		return; /* only a thread got a name */
 	}
 	if (title_keep(&worker->title, title, SIZE_MAX))
 		title_forget(worker);
@@ -332,7 +332,7 @@ void worker_steps_title(struct worker_steps *all, const struct bpfprof_title_eve
 		worker_title(all, worker, e, title, pattern >= 0);
 }
 
-/* Then its calls are no steps, and earlier calls were none. */
+/* The worker makes windows: its calls are no steps, and earlier calls were none. */
 static void windows_are_steps(struct worker_steps *all, struct worker *worker)
 {
 	const struct event forget = { .kind = EVENT_FORGET,
@@ -450,7 +450,7 @@ bool worker_steps_through(struct worker_steps *all)
 	hash_table_each(&all->workers, worker) {
 		if (left_out(worker))
 			continue;
-		if (!worker_is_asked_for(all, worker)) { /* its container may not be known yet */
+		if (!worker_is_asked_for(all, worker)) { /* the container may not be known yet */
 			unclear = true;
 			continue;
 		}
@@ -504,7 +504,7 @@ void worker_steps_report(struct worker_steps *all)
 	uint64_t nr = 0;
 
 	hash_table_each(&all->workers, worker) {
-		/* A worker that was not reported until now is not wanted: containers are not known any more. */
+		/* A worker without a report so far is not wanted: by now no container is known. */
 		if (left_out(worker) || !worker->reported)
 			continue;
 		if (nr++ < MAX_REPORTED)
@@ -525,7 +525,7 @@ void worker_steps_report_one(struct worker_steps *all, const struct bpfprof_task
 		worker_report_end(worker, &all->sampler->options->steps);
 }
 
-/* What the rows read. */
+/* The struct that the rows of counters read. */
 struct steps_counts {
 	uint64_t workers, seen, recorded, in_part, outside, late, before_windows, windows;
 	uint64_t changes, bad, threads, unread, full, forgotten;

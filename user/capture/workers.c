@@ -24,7 +24,7 @@
 
 struct verdict {
 	uint64_t names; /* hash of its names; 0 = free */
-	int pattern; /* that matches, an index; -1: none */
+	int pattern; /* index of the one that matches; -1: none */
 };
 
 struct reported {
@@ -80,7 +80,7 @@ static int judge(struct workers *workers, const struct worker_names *names)
 	return verdict->pattern;
 }
 
-/* False: it was reported before, or there is no room to remember that. */
+/* False: the worker was reported before, or there is no room to remember it. */
 static bool is_first(struct workers *workers, const struct bpfprof_task_id *task)
 {
 	return !process_map_find(&workers->reported, task->pid, task->start_ns) &&
