@@ -189,8 +189,10 @@ def target_exits(context):
 @test()
 def little_is_allowed(context):
     """Few open files, a full standard output: what is wrong, and what to do."""
-    shell = 'ulimit -n 20; exec "$0" record -d 1 -o x.folded'
-    for script, words in ((shell, "ulimit -n"),
+    shell = 'ulimit -n 20; exec "$0" %s'
+    for script, words in ((shell % "record -d 1 -o x.folded", "ulimit -n"),
+                          (shell % "gpu --once -d 1", "ulimit -n"),
+                          (shell % "top --once --delay 0.2", "ulimit -n"),
                           ('exec "$0" top --once --delay 0.2 > /dev/full', "standard output: No sp")):
         done = subprocess.run(context.as_bpfprof(["sh", "-c", script, BPFPROF]), cwd=context.dir,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=20,

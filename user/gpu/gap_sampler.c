@@ -97,7 +97,6 @@ void gap_sampler_free(struct gap_sampler *sleepers)
 		return;
 	for (i = 0; i < BPFPROF_GPU_MAX_WAITS; i++)
 		sleeper_clear(sleepers, &sleepers->all[i]);
-	thread_read_end(&sleepers->watch->sampler->reader, THREAD_OWNER_GAPS);
 	free(sleepers);
 }
 
@@ -124,7 +123,7 @@ static bool still_sleeps(struct session *session, const struct bpfprof_task_stat
 	return same;
 }
 
-/* Of the thread that sleeps, by its number here. False: it is not to be had now. */
+/* Reads the stack of a sleeping thread. False: it cannot be read now. */
 static bool stack_read(struct gap_sampler *sleepers, struct sleeper *sleeper,
 		       const struct bpfprof_task_state *state, struct aggregate_input *ret)
 {

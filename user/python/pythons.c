@@ -374,8 +374,10 @@ static const struct python_range *eval_range(const struct pythons *pythons, uint
 		return NULL;
 	range = interpreter->python.ranges;
 	nr = sorted_count(interpreter->python.nr_ranges, i, range[i].rva <= off);
+	if (!nr)
+		return NULL;
 	range += nr - 1;
-	return nr && off - range->rva < range->bytes ? range : NULL;
+	return off - range->rva < range->bytes ? range : NULL;
 }
 
 size_t pythons_holding_ranges(const struct pythons *pythons, uint32_t image,
