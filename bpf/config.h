@@ -54,7 +54,7 @@ struct bpfprof_cfg {
 	__u32 pid_ns; /* pid namespace of user space, 0: the outermost one */
 	__u64 hash_seed; /* seed of fingerprints, because targets choose what is hashed */
 	__u64 call_token_ns; /* hooked calls: a thread earns one stack per this time */
-	__u64 call_long_ns; /* and sends a stack of each call that takes this long */
+	__u64 call_long_ns; /* hooked calls: each one that takes this long sends a stack */
 	__u32 call_tokens; /* stacks that a thread may save up */
 	__u32 gpu_trace; /* 1: each hooked call is sent when it returns */
 	/* 1: BPF sends when collectives complete, and marks samples in gaps of the device. */

@@ -426,8 +426,8 @@ struct bpfprof_gpu_capture {
 #define BPFPROF_GPU_MAX_GRAPHS 8192 /* graphs of a process and their instances */
 
 /*
- * Key of the map gpu_graphs: a graph, or what can be launched of one. Its value, __u64, is what is in it:
- * the same for all that have the same in them. The same key of gpu_kernels: a kernel.
+ * Key of the map gpu_graphs: a graph or its executable instance. Its value, __u64, is a hash of the
+ * content: equal contents have equal values. In the map gpu_kernels this key names a kernel.
  */
 struct bpfprof_gpu_graph_key {
 	__u64 start_ns;

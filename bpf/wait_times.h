@@ -35,7 +35,7 @@ struct bpfprof_waiter {
 	__u64 past_ns; /* short waits so far in their present period */
 	__u64 point_ns; /* the short wait at this point of the period is sampled */
 	__u32 state; /* enum bpfprof_thread_state */
-	/* Of the place: a thread whose first place this is found all its places taken. */
+	/* 1: a thread with this first place found all its places taken. */
 	__u32 refused;
 	char comm[BPFPROF_COMM_LEN];
 	char leader_comm[BPFPROF_COMM_LEN];
@@ -81,8 +81,8 @@ enum bpfprof_wait_counter {
 	WAIT_COUNT_KEPT = 4, /* waits chosen for a stack */
 	/* Chosen waits over the rate; a later sample of the thread has their time. */
 	WAIT_COUNT_LIMITED = 5,
-	WAIT_COUNT_MISSED = 6, /* chosen waits whose interrupt did not come; the same */
-	WAIT_COUNT_BUSY = 7, /* chosen waits that found the scratch in use; the same */
+	WAIT_COUNT_MISSED = 6, /* chosen waits without an interrupt; time as for LIMITED */
+	WAIT_COUNT_BUSY = 7, /* chosen waits with a busy scratch; time as for LIMITED */
 	WAIT_COUNT_FULL = 8, /* switches of threads without room in the map */
 	WAIT_COUNT_ENDS_LOST = 9, /* WAITER events without room in the ring */
 	WAIT_COUNT_UNSEEN = 10, /* threads found running whose return to a CPU raised no event */

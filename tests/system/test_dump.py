@@ -546,7 +546,7 @@ def dies_meanwhile(context):
         run = context.finish(dump, 30)
         check(run.status in (0, 4), "exit status %d: %s" % (run.status, run.text[-500:]))
         check(run.status or run.out.startswith(b"Process "), "no output")
-        cut += "it ended while it was read" in run.text
+        cut += "the process ended during the dump" in run.text
         statuses.add(run.status)
         process.wait()
     context.note("exit statuses %s, %d cut short" % (sorted(statuses), cut))

@@ -38,7 +38,7 @@ def head(screen):
             r"GPU calls on \S+, [\d.]+ s: \d+ process(es)?, \d+ calls? ha(s|ve) not come back",
             r"Now: \d+ launches/s, blocked \d+% of one thread, \S+ \wB of memory live",
             r"Hooked: \d+ functions of \d+ libraries",
-            r"Stacks: \d+ taken, \d+ not, over 100 a second and thread", r"Lost: .*")):
+            r"Stacks: \d+ taken, \d+ skipped, over 100 per second and thread", r"Lost: .*")):
         check(re.fullmatch(pattern, line), "%r is not %s in:\n%s" % (line, pattern, screen))
     return lines
 

@@ -111,7 +111,7 @@ def many_processes(context):
     callers = [Caller(context, "launches") for _ in range(NR_MANY)]
     pids = [argument for caller in callers for argument in ("-p", caller.pid)]
     watch = Watch(context, "--json", "-d", "120", *pids)
-    watch.wait_for("to hook each by itself")
+    watch.wait_for("the hooks now cover all processes")
     other = Caller(context, "launches")
     time.sleep(0.3)
     check(hooks(other) > 20, "not all are hooked")
@@ -179,7 +179,7 @@ def widened_on_the_way(context):
         time.sleep(0.5)
         others.stdin.write(b"go\n")
         others.stdin.flush()
-        watch.wait_for("to hook each by itself")
+        watch.wait_for("the hooks now cover all processes")
         time.sleep(0.5)
         caller.say("enough")
         truth = json.loads(caller.line())
@@ -198,7 +198,7 @@ def children_come_and_go(context):
         others.stdin.flush()
         check(others.wait(timeout=60) == 0, "the callers failed")
         seen = Seen(watch.end(interrupt=False))
-    check("to hook each by itself" in watch.messages(), watch.messages())
+    check("the hooks now cover all processes" in watch.messages(), watch.messages())
     check(len(seen.pids()) == NR_MANY, "%d processes were seen to call, not %d" % (
         len(seen.pids()), NR_MANY))
     calls = {sum(row["calls"] for row in one["calls"]) for one in seen.whole["processes"]}
@@ -218,7 +218,7 @@ def programs_that_call_at_once(context):
     with ended(family(context, ONE_PER_LINE)) as shell:
         watch = Watch(context, "-v", "--json", "-d", "120", "-p", shell.pid)
         early = 0
-        while not ("to hook each by itself" in watch.messages() and
+        while not ("the hooks now cover all processes" in watch.messages() and
                    re.search(r"hooked \S*libcuda.so.1: ", watch.messages())):
             next_truth(shell)
             early += 1
@@ -259,7 +259,7 @@ def worker_without_calls(context):
     busy.say("go")
     watch = Watch(context, "--json", "-d", "120", "--worker", "engine")
     seen = Seen(watch.end())
-    said = r"worker 'Engine.run' pid %d made no GPU call; of its Ray node these did:.* pid %d '" % (
+    said = r"worker 'Engine.run' pid %d made no GPU call; these of its Ray node did:.* pid %d '" % (
         silent.pid, busy.pid)
     check(not seen.pids(), "processes: %s" % seen.pids())
     check(re.search(said, watch.messages()), watch.messages())
@@ -301,8 +301,8 @@ def worker_whose_child_calls(context):
             time.sleep(0.5)
             seen = Seen(watch.end())
             check(seen.pids() == ({child} if watched_too else set()), "processes: %s" % seen.pids())
-            said = re.search(r"worker 'Engine.run' pid %d made no GPU call; of its Ray node these "
-                             r"did:(.*)" % worker, watch.messages())
+            said = re.search(r"worker 'Engine.run' pid %d made no GPU call; these of its Ray "
+                             r"node did:(.*)" % worker, watch.messages())
             check(said and re.findall(r"pid (\d+) '", said.group(1)) == [str(child)],
                   "child %d, of another node %d: %s" % (child, stranger, watch.messages()))
 

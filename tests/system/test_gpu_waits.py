@@ -481,7 +481,7 @@ def spans(context):
     context.note("%s of %s" % (found, truth))
     text = watches[1].end()
     line = re.search(r"\n  Launch to sync: (\S+) s \((\d+)% of the time\) in 13 spans, the longest (\S+) s\n"
-                     r"    of these (\S+) s until now in one that is not over\n", text)
+                     r"    of these, (\S+) s in the span that still runs\n", text)
     check(line, text)
     total, share, longest, rest = map(float, line.groups())
     seconds = float(re.search(r", ([\d.]+) s\n", text).group(1))

@@ -324,7 +324,7 @@ def credentials(context):
     check(daemon.end() == 0, "exit status %s" % daemon.process.returncode)
     check([request.body for request in server.requests] == files_of(daemon), "something is lost")
     check("hidden" not in context.text("log") + text, "a password is in log or metrics")
-    check(any("over the network as they are" in line["msg"] for line in daemon.lines()),
+    check(any("is sent unencrypted" in line["msg"] for line in daemon.lines()),
           "http without TLS is not said")
 
 

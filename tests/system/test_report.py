@@ -315,7 +315,7 @@ def pipeline(context):
     check("BEHIND" not in text and re.search(
         r"^  All 3 ranks wait, the longest in ncclRecv for more than .*\n"
         r"  In a call since before the hooks: ranks 1-3, whose calls cannot be compared\n"
-        r"  The ranks they wait for wait, too, are not in these files, or are not known\n"
+        r"  The awaited ranks wait, too, are not in these files, or are not known\n"
         r"  Not in these files: rank 0 of 4: ", text, re.MULTILINE), text)
 
 

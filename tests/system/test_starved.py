@@ -17,7 +17,7 @@ SECONDS, TRIES = 3, 5
 # More than the finding needs: a few of them may have been ended by others.
 SHARE, WAITS = 0.35, 14
 TOLD = re.compile(r"the main thread of \S+ \(pid (\d+)\) waited (\d+)% of ([\d.]+) s for its (\d+) "
-                  r"child process(?:es)? \(pid ([\d, ]+)\), which slept (\d+)% of .*: they ended (\d+)")
+                  r"child process(?:es)? \(pid ([\d, ]+)\), which slept (\d+)% of .*\. The children ended (\d+)")
 
 
 class Loader:

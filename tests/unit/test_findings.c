@@ -402,9 +402,8 @@ Test(findings, starved)
 	cr_expect(findings_of_starved(&findings, &starved, 10 * NS_PER_SECOND));
 	expect(&findings, FINDING_STARVED,
 	       "the main thread of train.py (pid 7) waited 71% of 10.0 s for its 2 child processes "
-	       "(pid 8, 9), which slept 3% of that time and ran 18.0 s, it 2.0 s: they ended 120 "
-	       "of "
-	       "its waits, and do not keep up with it");
+	       "(pid 8, 9), which slept 3% of that time and ran 18.0 s; it ran 2.0 s. The "
+	       "children ended 120 of its waits: they are too slow for it");
 	cr_expect_str_eq(findings.list[0].command, "bpfprof record -d 10 -p 8 -p 9");
 	cr_expect_str_eq(finding_name(FINDING_STARVED), "starved");
 	EXPECT_NONE(findings_of_starved, starved, it.waited_ns = 2900 * MS, 10 * NS_PER_SECOND);

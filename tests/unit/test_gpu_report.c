@@ -45,11 +45,11 @@ static const char golden[] =
 	"        120            -            -     1.2 GB       0  ncclAllReduce\n"
 	"\n"
 	"  Launch to sync: 6.2 s (62% of the time) in 122 spans, the longest 1.0 s\n"
-	"    of these 1.0 s until now in one that is not over\n"
+	"    of these, 1.0 s in the span that still runs\n"
 	"\n"
 	"  Starved: 2.5 s (25% of the time) in 120 gaps, the longest 900 ms\n"
 	"    and 30.0 ms in synchronous copies to the device in these gaps\n"
-	"    and now for 1.2 s\n"
+	"    and 1.2 s in the gap that still runs\n"
 	"\n"
 	"  Garbage collections: 120 ms in 16, the longest 33.0 ms\n"
 	"\n"
@@ -88,7 +88,7 @@ static const char golden[] =
 	"\n"
 	"Hooked: 245 functions of /usr/lib/x86_64-linux-gnu/libcuda.so.1\n"
 	"Not hooked (malformed): /opt/libnccl.so.2\n"
-	"Stacks: 900 taken, 30 not, over 100 a second and thread\n"
+	"Stacks: 900 taken, 30 skipped, over 100 per second and thread\n"
 	"Lost: 5 (keys full)\n";
 
 Test(gpu_report, table)
@@ -142,7 +142,7 @@ Test(gpu_report, overview)
 		"GPU calls on node-1, 10.0 s: 7 processes, 4 calls have not come back\n"
 		"Now: 950 launches/s, blocked 150% of one thread, 76.0 GB of memory live\n"
 		"Hooked: 245 functions of 1 library; 1 not (malformed)\n"
-		"Stacks: 900 taken, 30 not, over 100 a second and thread\n"
+		"Stacks: 900 taken, 30 skipped, over 100 per second and thread\n"
 		"Lost: 5 keys full\n"
 		"\n"
 		"           For  Not come back\n"

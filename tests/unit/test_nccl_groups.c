@@ -87,7 +87,7 @@ Test(nccl_report, told_groups)
 		"ncclAllReduce (group) for 50.0 s\n",
 		"Communicator 0xdef, 2 ranks\n", "ncclGroupEnd for 50.0 s",
 		"  All 2 ranks have made 7 calls\n"
-		"  None waits in a collective, but rank 0 does in ncclGroupEnd, for 50.0 s\n");
+		"  No rank waits in a collective, but rank 0 does in ncclGroupEnd, for 50.0 s\n");
 	EXPECT_PARTS(
 		both, NULL, "Communicator 0xabc, 2 ranks\n",
 		"  BEHIND: rank 1, in no collective of this communicator, while rank 0 waits, in "
@@ -135,7 +135,7 @@ Test(nccl_report, groups_of_pairs)
 	EXPECT_PARTS(FILE_OF("n", "1", SENDS("10", "0", "3") "," IDLES("12", "2")), NULL,
 		     "  All 2 ranks have made 7 calls, and some wait, in ncclSend (group) "
 		     "for 50.0 s\n"
-		     "  The ranks they wait for wait, too, are not in these files, or are not "
+		     "  The awaited ranks wait, too, are not in these files, or are not "
 		     "known\n");
 	nccl_expect_none_behind(FILE_OF("n", "1",
 					SENDS("10", "0", "1") "," PROCESS(

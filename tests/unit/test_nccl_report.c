@@ -64,7 +64,7 @@ Test(nccl_report, one_does_not_come)
 		"the "
 		"longest in ncclAllReduce for 42.5 s\n"
 		"  With fewer calls, too: at most 119, those that wait 120\n"
-		"  Calls are counted from when bpfprof came, and these are of several files, of "
+		"  bpfprof counts calls from its own start, and these are of several files, of "
 		"10.0 s "
 		"each:\n"
 		"  a difference may come from their start\n"
@@ -110,7 +110,8 @@ Test(nccl_report, fewer_calls)
 		"node-1 pid "
 		"13 python3\n"
 		"  BEHIND: ranks 1, 3, with 119 calls, while rank 0 has made 120\n"
-		"  None waits in a collective, but rank 0 does in cuStreamSynchronize, for 30.0 s\n"
+		"  No rank waits in a collective, but rank 0 does in cuStreamSynchronize, for 30.0 "
+		"s\n"
 		"    Rank 1: node-1 pid 11 python3\n"
 		"      in no CUDA or NCCL call; to see where: bpfprof dump -p 11, on node-1\n"
 		"    Rank 3: node-1 pid 13 python3\n"
@@ -135,7 +136,7 @@ Test(nccl_report, all_equal)
 	nccl_expect_none_behind(two, NULL);
 	EXPECT_PARTS(two, NULL,
 		     "  All 2 ranks have made 7 calls\n"
-		     "  None waits in a call: they may be running as usual\n");
+		     "  No rank waits in a call: all may run as usual\n");
 	nccl_expect_none_behind(waiting, NULL);
 	EXPECT_PARTS(waiting, NULL,
 		     "  All 2 ranks have made 7 calls, and all wait, the longest in x for 3.0 s\n");
@@ -163,9 +164,9 @@ Test(nccl_report, other_runs)
 		FILE_OF("n", "60", PROCESS("10", COMMS(REDUCE("0", "600")))),
 		FILE_OF("m", "2", PROCESS("11", COMMS(REDUCE("1", "20")))),
 		"  BEHIND: rank 1, with 20 calls, while rank 0 has made 600\n",
-		"  None waits in a call: they may be running as usual\n",
+		"  No rank waits in a call: all may run as usual\n",
 		"of several files, of 2.0 s to 60.0 s:\n"
-		"  the difference may be no more than that\n",
+		"  this alone may explain the difference\n",
 		"  Not in these files: ranks 2-3 of 4: without a call while they were watched, or "
 		"not watched\n");
 }
@@ -192,7 +193,7 @@ Test(nccl_report, between_two)
 	nccl_expect_none_behind(open, NULL);
 	EXPECT_PARTS(open, NULL,
 		     "  All 2 ranks have made 7 calls, and some wait, in ncclRecv for 50.0 s\n",
-		     "  The ranks they wait for wait, too, are not in these files, or are not "
+		     "  The awaited ranks wait, too, are not in these files, or are not "
 		     "known\n");
 }
 
@@ -358,7 +359,7 @@ Test(nccl_report, memory)
 		"\n"
 		"Device memory over 95%, which makes kernels and collectives many times "
 		"slower:\n"
-		"  78.3 GB of 80.0 GB (97.9%), 76.0 GB of it live allocations seen: n pid "
+		"  78.3 GB of 80.0 GB (97.9%), 76.0 GB in live allocations that were seen: n pid "
 		"10 python3\n"
 		"\n"
 		"1 entry was not understood\n");

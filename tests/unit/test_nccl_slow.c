@@ -74,7 +74,7 @@ Test(nccl_report, slow_on_the_device)
 								     "150000000", "400000000")))),
 		"\nTime until collectives were seen to be complete, the slowest against the "
 		"fastest;\n"
-		"Within: they may have been complete so much earlier\n"
+		"Within: the real end may be this much earlier\n"
 		"\n"
 		"  ncclAllReduce float32, 4.0 kB each, 1 rank: 500 times\n"
 		"         Mean      Longest       Within      Calls    Rank  Process\n"

@@ -49,11 +49,11 @@ static int session_failed(int err)
 		return EXIT_PRIVILEGE;
 	}
 	if (err == -EMFILE) {
-		log_error("more files must be open at once than this process may; remedy: "
+		log_error("this process may not open as many files as it needs; remedy: "
 			  "ulimit -n 4096");
 		return EXIT_FAILED;
 	}
-	log_error("the BPF programs cannot be loaded: %s (--verbose shows the kernel's words)",
+	log_error("the BPF programs cannot be loaded: %s (--verbose shows the kernel's log)",
 		  strerror(-err));
 	return err == -EPERM || err == -EACCES ? EXIT_PRIVILEGE : EXIT_FAILED;
 }

@@ -226,7 +226,7 @@ static void probe_capabilities(struct requirements *reqs)
 		{ "cap_perfmon", "CAP_PERFMON", CAP_PERFMON, REQUIREMENT_FAIL, "" },
 		{ "cap_dac_read_search", "CAP_DAC_READ_SEARCH", CAP_DAC_READ_SEARCH,
 		  REQUIREMENT_WARN,
-		  ": programs that only others may read stay without names and tables" },
+		  ": programs that bpfprof may not read have no names and tables" },
 		{ "cap_syslog", "CAP_SYSLOG", CAP_SYSLOG, REQUIREMENT_WARN,
 		  ": kernel functions may stay without names" },
 	};
@@ -431,7 +431,7 @@ static void probe_seccomp(struct requirements *reqs)
 
 	requirements_add(reqs, "seccomp", REQUIREMENT_OK, NULL, "%s%s",
 			 mode <= 2 ? modes[mode] : "unknown",
-			 mode ? "; bpf and perf_events above say what it lets through" : "");
+			 mode ? "; the lines bpf and perf_events show its effect" : "");
 }
 
 static bool pids_differ(void)

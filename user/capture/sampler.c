@@ -118,7 +118,7 @@ static void on_event(void *arg, const struct event *event)
 	sampler_emit(sampler, event);
 }
 
-/* Where windows cannot be seen calls may be taken for the steps: that is said. */
+/* Warns about libraries without windows: there, calls may count as steps. */
 static void windows_report(struct sampler *sampler)
 {
 	const struct gpu_probes_library *libraries;

@@ -411,8 +411,8 @@ void worker_steps_poll(struct worker_steps *all)
 
 	all->nr_unread = ask.nr_unread;
 	if (err)
-		log_warn("not all processes could be read (%s): workers that have not begun "
-			 "a call are not waited for",
+		log_warn("not all processes could be read (%s): the recording may end before "
+			 "workers that have not begun a call",
 			 strerror(-err));
 	else if (all->nr_unread)
 		log_warn("%" PRIu64 " processes could not be read: workers among them that "
@@ -553,7 +553,7 @@ const struct counter worker_steps_counters[] = {
 	  .help = "workers without steps, as they run several calls at once" },
 	{ COUNTER_STEPS, "processes_unread", AT(unread),
 	  .help = "workers without steps, as their process could not be read" },
-	{ COUNTER_STEPS, "workers_no_room", AT(full), .help = "workers beyond the room" },
+	{ COUNTER_STEPS, "workers_no_room", AT(full), .help = "workers over the limit" },
 	{ COUNTER_STEPS, "workers_forgotten", AT(forgotten),
 	  .help = "workers that ended long ago" },
 	{ 0 },

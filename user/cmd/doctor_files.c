@@ -50,7 +50,7 @@ static void container_line(struct requirements *reqs, struct thread_reader *read
 	else
 		requirements_add(reqs, "container", REQUIREMENT_WARN,
 				 "mount the node's / at /host and give --host-root /host",
-				 "not known: no bundle, cgroup or mount says whose process it is");
+				 "not known: no bundle, cgroup or mount names the container");
 }
 
 static void other_python_line(struct requirements *reqs, struct thread_reader *reader,
@@ -64,7 +64,7 @@ static void other_python_line(struct requirements *reqs, struct thread_reader *r
 	name = python_other_of(reader->images, process, cmdline);
 	if (name)
 		requirements_add(reqs, "python", REQUIREMENT_WARN,
-				 "native stacks are all that can be had",
+				 "only native stacks are available",
 				 "%s, not CPython: its Python frames are not known", name);
 }
 
@@ -133,7 +133,7 @@ static void file_line(struct requirements *reqs, struct thread_reader *reader, s
 	}
 	rows = !images_open_cfi(reader->images, image, now_ns);
 	requirements_add(reqs, "file", memory ? REQUIREMENT_WARN : REQUIREMENT_OK,
-			 memory ? "no way leads to the file: functions that are not exported "
+			 memory ? "the file cannot be opened: functions that are not exported "
 				  "have no names"
 				: NULL,
 			 "%s: by %s; %s, %s", path, image_way_name(image->way),

@@ -125,11 +125,10 @@ static void say_counts(pid_t pid, const struct thread_read_counts *counts)
 			 "are read",
 			 pid, (unsigned long long)counts->nr_beyond, BPFPROF_MAX_RUNTIMES);
 	if (counts->too_many_threads)
-		log_warn("pid %d: it has more than %d threads: these are the first", pid,
+		log_warn("pid %d: it has more than %d threads: the others are left out", pid,
 			 TASKS_MAX);
 	if (counts->ended)
-		log_warn("pid %d: it ended while it was read: this is what was read until then",
-			 pid);
+		log_warn("pid %d: the process ended during the dump, which is incomplete", pid);
 	if (counts->nr_hung)
 		log_warn("pid %d: %llu reads of its memory hung and were given up: %s", pid,
 			 (unsigned long long)counts->nr_hung, wait_text(why, &counts->hung));
@@ -375,7 +374,7 @@ static void read_running(struct dumping *dumping)
 	if (!dump_burst_wanted(&dumping->dump))
 		return;
 	if (dump_burst(&dumping->dump, &burst))
-		log_warn("threads that run cannot be sampled: some have no frames here");
+		log_warn("running threads cannot be sampled: some have no frames here");
 	read_again(dumping);
 	for (i = 0; i < dumping->dump.nr_processes; i++) {
 		process = &dumping->dump.processes[i];

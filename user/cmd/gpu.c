@@ -95,8 +95,9 @@ static void say_widened(struct gpu_job *job)
 	if (!job->scoped || gpu_probes_are_scoped(job->watch.probes))
 		return;
 	job->scoped = false;
-	log_info("too many processes are watched, or one of them starts others, to hook each by "
-		 "itself: from now on calls of all processes on this machine are slowed down a "
+	log_info("the hooks now cover all processes, as too many are watched or one of them has "
+		 "children: from now on the calls of all processes on this machine are slowed down "
+		 "a "
 		 "little");
 }
 

@@ -14,8 +14,8 @@ struct gpu_screen;
 enum gpu_screen_result { GPU_SCREEN_NOTHING, GPU_SCREEN_REDRAW, GPU_SCREEN_QUIT };
 
 /*
- * start_ns: since when calls are counted; sort: as of struct gpu_options, until a key changes it. 0, -ENOMEM, or
- * as of screen_open().
+ * start_ns: when counting began. sort: as in struct gpu_options, until a key changes it. 0, -ENOMEM, or
+ * errors of screen_open().
  */
 int gpu_screen_open(struct gpu_screen **ret, uint64_t start_ns, const char *sort);
 void gpu_screen_close(struct gpu_screen *screen); /* NULL is fine */

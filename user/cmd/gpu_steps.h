@@ -4,9 +4,9 @@
 
 /*
  * --steps of `bpfprof gpu`: a step of a process is a window that it makes with cudaProfilerStart and
- * cudaProfilerStop, which the kernel counts exactly. If a process makes no window, with --worker, a step is a call of a
- * method (worker_steps.h), which begins and ends here, some milliseconds late. --steps windows: or calls: allows only
- * one of both.
+ * cudaProfilerStop; the kernel counts it exactly. With --worker, if a process makes no window, a step
+ * is a call of a method (worker_steps.h), whose begin and end come some milliseconds late. --steps
+ * windows: or calls: allows only one of both.
  */
 
 #include <stdbool.h>

@@ -137,6 +137,6 @@ int gpu_trace_write(struct gpu_job *job, const struct gpu_snapshot *snapshot, co
 	trace_place_say_missing(path, &timeline.facts, gpu_trace_error(job->trace));
 	ring = snapshot->counters[GPU_COUNT_TRACE_LOST];
 	if (ring)
-		log_warn("%s: %" PRIu64 " calls came too fast, and are missing", path, ring);
+		log_warn("%s: %" PRIu64 " calls are missing: the ring buffer was full", path, ring);
 	return 0;
 }

@@ -333,7 +333,7 @@ static void worker_report(struct gpu_workers *workers, const struct worker *work
 	if (workers->reported_parent != worker->parent)
 		others_find(workers, worker, tree, snapshot);
 	if (workers->others_text.len)
-		log_warn("worker '%s' pid %d made no GPU call; of its Ray node these did:%s",
+		log_warn("worker '%s' pid %d made no GPU call; these of its Ray node did:%s",
 			 name.data ? name.data : "", worker->pid, workers->others_text.data);
 	else
 		log_warn("worker '%s' pid %d made no GPU call, nor did others of its Ray node",

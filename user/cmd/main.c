@@ -106,8 +106,7 @@ static const struct command {
 	{ "report", &report_flags, run_report,
 	  "tables of stored profiles; merge and convert them; which NCCL rank is slow" },
 	{ "daemon", &daemon_flags, NULL, "write a profile of the machine per minute, for ever" },
-	{ "doctor", &doctor_flags, run_doctor,
-	  "say what this machine lacks for that, and how to get it" },
+	{ "doctor", &doctor_flags, run_doctor, "show what this machine lacks, and how to get it" },
 };
 
 static void main_help(struct buf *dst)

@@ -322,10 +322,10 @@ static void say_no_name(struct recording *rec)
 	    workers.nr)
 		search.found = workers.list[0];
 	if (search.found)
-		log_info("a process with such a name did not run on a CPU in that time%s: bpfprof "
+		log_info("a process that matches did not run on a CPU in that time%s: bpfprof "
 			 "dump -p %d shows where it waits",
 			 container_filter_is_set(&options->capture.containers)
-				 ? ", or is not where --pod or --container says"
+				 ? ", or is outside of --pod or --container"
 				 : "",
 			 search.found);
 	else
@@ -344,7 +344,7 @@ static void say_nothing_matched(struct recording *rec)
 	struct pids found;
 
 	if (rec->sampler.steps && worker_steps_found(rec->sampler.steps))
-		log_info("no sample fell into a step: the steps were short or waited; -F takes "
+		log_info("no step has a sample: the steps were short or waited; a higher -F takes "
 			 "more");
 	else if (rec->options->capture.nr_comms || rec->options->capture.nr_workers)
 		say_no_name(rec);
@@ -596,7 +596,7 @@ static int run(struct recording *rec, int signal_fd)
 		sampler_waits_end(&rec->sampler, &cut);
 	sampler_stop(&rec->sampler);
 	if (record_timeline_finish(rec->timeline, rec->end_mono_ns))
-		log_error("the timeline cannot be sorted: out of memory, or of disk");
+		log_error("the timeline cannot be sorted: no memory or disk space");
 	if (rec->sampler.waits)
 		rec->end_mono_ns = waits_end_ns(rec->sampler.waits);
 	record_findings_end(rec->findings, rec->end_mono_ns);

@@ -273,7 +273,7 @@ const struct counter record_timeline_counters[] = {
 	{ COUNTER_TRACE, "workers_in_threads", AT(in_threads),
 	  .help = "actors that run several calls at once: the title does not say which" },
 	{ COUNTER_TRACE, "changes_no_room", AT(no_room),
-	  .help = "changes of titles beyond the room of a trace" },
+	  .help = "changes of titles over the limit of a trace" },
 	{ COUNTER_TRACE, "processes_unread", AT(unread),
 	  .help = "workers whose process could not be read any more" },
 	{ COUNTER_TRACE, "calls_without_container", AT(no_container),

@@ -69,7 +69,7 @@ static int write_diff(const struct report_options *options, const struct profile
 	int err = profile_diff_join(diff, &joined), status;
 
 	if (err) {
-		log_error("%s", err == -E2BIG ? "both together are more than can be drawn"
+		log_error("%s", err == -E2BIG ? "the two profiles together are too large to draw"
 					      : strerror(-err));
 		return EXIT_FAILED;
 	}

@@ -41,7 +41,7 @@ void report_seen_fini(struct report_seen *seen);
 /* How a file is named in messages: nothing in it controls a terminal. */
 void report_file_name(struct buf *dst, const char *path);
 int report_open(const char *path); /* a file, or standard input for "-"; or -errno */
-/* All of a file, or of standard input for "-". 0, -E2BIG past dst's maximum, -ENOMEM, or why it cannot be read. */
+/* Reads a file, or standard input for "-". 0, -E2BIG past dst's maximum, -ENOMEM, or -errno. */
 int report_load(struct buf *dst, const char *path);
 int report_load_fd(struct buf *dst, int fd); /* the same of an open one */
 /* To standard output. err: of making the text. An exit status. */

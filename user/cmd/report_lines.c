@@ -32,7 +32,7 @@ static int files_find(const struct profile *profile, const char *wanted, const c
 	return nr ? nr : source_files(profile, text_base_name(wanted), ret, MAX_SHOWN);
 }
 
-/* What frames call the file that was asked for; NULL, and it was said why there is none. */
+/* The name that frames have for the file of --lines; NULL: none, and an error reports why. */
 static const char *file_find(const struct profile *profile, const char *wanted)
 {
 	__cleanup(buf_fini) struct buf text = { .max = (size_t)MAX_SHOWN * NAME_BYTES };
@@ -45,7 +45,7 @@ static const char *file_find(const struct profile *profile, const char *wanted)
 	if (nr < 0)
 		log_error("%s", strerror(-nr));
 	else if (!nr)
-		log_error("--lines %s: no sample went through a line of it", text.data);
+		log_error("--lines %s: no sample has a line of this file", text.data);
 	if (nr <= 0)
 		return NULL;
 	for (i = 0; i < nr && i < MAX_SHOWN; i++) {

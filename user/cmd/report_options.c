@@ -98,8 +98,8 @@ static const struct flag rows[] = {
 	  "one whose path has NAME, as itwinai's\n"
 	  "generate-py-spy-report has them",
 	  FLAG_TEXT, AT(library), .marked = true, .refusal = "must name a library" },
-	{ "aggregate-leaf", NULL, "with --library: equal ones of different stacks are one",
-	  FLAG_BOOL, AT(aggregate_leaf), .marked = true },
+	{ "aggregate-leaf", NULL, "with --library: merge equal rows of different stacks", FLAG_BOOL,
+	  AT(aggregate_leaf), .marked = true },
 	{ "lines", "FILE", "this source file with the samples of each line", FLAG_TEXT, AT(lines),
 	  .marked = true, .refusal = "must name a source file" },
 	{ "tasks", NULL,

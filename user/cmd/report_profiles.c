@@ -63,7 +63,7 @@ int report_input_read(struct report_input *input, char *const *files, size_t nr,
 		return err;
 	profile_read_finish(read, &input->profile);
 	if (strtab_nr_lost(input->profile.strings))
-		log_warn("names past %zu MiB are not kept: " STRTAB_OVERFLOW,
+		log_warn("names over %zu MiB in all become " STRTAB_OVERFLOW,
 			 PROFILE_READ_BYTES / 4 >> 20);
 	return 0;
 }

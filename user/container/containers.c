@@ -260,7 +260,7 @@ static const struct container *use(struct entry *entry, uint64_t now_ns)
 	return &entry->pub;
 }
 
-/* Of the same container, or of nobody knows which: a process with a root of its own (a sandbox in the container). */
+/* Is the finding for the same container or an unknown one, from a worse source (a sandbox)? */
 static bool says_less(const struct finding *finding, const struct container *known)
 {
 	if (finding->id[0] && strcmp(finding->id, known->id))

@@ -8,7 +8,7 @@
  * and the file's constructors have the name of that (cuda/registrations.h). A name that is not
  * certain is not given. x86-64 only.
  *
- * * Each file and each call is read once, in slices; failures are kept, too. There are at most
+ * Each file and each call is read once, in slices; failures are kept, too. There are at most
  * KERNEL_NAMES_MAX_FILES files and, without the file in use, KERNEL_NAMES_MAX_BYTES; the least
  * recently used file is evicted. Names are read from the file each time. Not thread-safe.
  */

@@ -5,13 +5,13 @@
 /*
  * Room cuda: finds in files of CUDA and NCCL the functions to hook, kernel names and layouts.
  *
- * * The places to hook in a library: the functions of cuda/functions.h that it exports, and the
+ * The places to hook in a library: the functions of cuda/functions.h that it exports, and the
  * file offsets of the instructions that get probes. Any mapped file may be read, also a hostile
  * one: reads are bounded, and a file without these exports costs a few reads. A file with code for
  * a GPU may contain NCCL without exporting it; its whole .symtab is searched then, in steps, which
  * takes a while.
  *
- * * At the instruction nothing has been pushed yet, all arguments are in place and the return
+ * At the instruction nothing has been pushed yet, all arguments are in place and the return
  * address is at the top of the stack. cuda/hook_place.h chooses it; in libcuda's trampolines (`cmpl
  * $x, y(%rip)`; `je`; `jmp *z(%rip)`) it is the je.
  */

@@ -24,7 +24,7 @@
 #include "profile/aggregate.h"
 #include "profile/thread_times.h"
 
-/* What is there in any case: BPF maps, processes, images, symbols of one file at a time. */
+/* Fixed memory: BPF maps, processes, images, symbols of one file at a time. */
 #define FIXED_BYTES (44ULL << 20)
 #define MEMORY_BYTES (64ULL << 20) /* the default of --max-memory */
 #define FIXED_CPUS 32
@@ -104,7 +104,7 @@ static void interval_pass(struct daemon *daemon, uint64_t now_ns)
 			calls_rotate(daemon, &daemon->ended);
 			daemon->totals.clock_steps += next.clock_step;
 			if (next.clock_step)
-				log_warn("the clock was set: times of profiles do not abut here");
+				log_warn("the clock was set: profiles here overlap or have a gap");
 			daemon->running = next;
 			daemon_waits_boundary(daemon);
 			return;
@@ -113,7 +113,7 @@ static void interval_pass(struct daemon *daemon, uint64_t now_ns)
 	}
 	daemon->totals.intervals_extended++;
 	daemon->running.end_ns = next_boundary(daemon, &daemon->running, now_ns);
-	log_warn("the writing of profiles takes longer than an interval: this one becomes longer");
+	log_warn("writing profiles takes longer than an interval: this interval is extended");
 }
 
 static void on_sample(struct daemon *daemon, const struct aggregate_input *input)
@@ -183,7 +183,7 @@ static int filter_set(struct daemon *daemon, struct process_choice *choice, stru
 static void token_set(struct daemon_options *options, struct daemon_options *from)
 {
 	if (!options->token != !from->token)
-		log_warn("--allow-remote-profiling: begins or ends with the next start only");
+		log_warn("--allow-remote-profiling: a change takes effect at the next start");
 	if (!options->token || !from->token)
 		return;
 	free(options->token);
@@ -357,7 +357,7 @@ static void memory_share(struct daemon *daemon)
 	if (daemon->options->capture.session.waits)
 		fixed += WAITS_BYTES;
 	if (bytes < fixed + VARIABLE_MIN_BYTES) {
-		log_warn("--max-memory: it takes at least %llu MiB here",
+		log_warn("--max-memory: raised to %llu MiB, the minimum here",
 			 (unsigned long long)(fixed + VARIABLE_MIN_BYTES) >> 20);
 		bytes = fixed + VARIABLE_MIN_BYTES;
 	}
@@ -419,7 +419,7 @@ static int folder_open(struct daemon *daemon)
 	return EXIT_DONE;
 }
 
-/* Where nothing was said of it, it is no reason not to run that somebody else has the port. */
+/* Without --listen the daemon also runs if another process uses the port. */
 static int listen_start(struct daemon *daemon)
 {
 	const char *address = daemon->options->listen ? daemon->options->listen : LISTEN_DEFAULT;

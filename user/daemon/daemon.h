@@ -5,7 +5,7 @@
 /*
  * Room daemon: cuts time into intervals, stores and pushes their profiles, answers HTTP.
  *
- * The state of one `bpfprof daemon`, shared by daemon*.c and nobody else.
+ * The state of one `bpfprof daemon`, shared by daemon*.c and remote_*.c only.
  *
  * Times: an interval begins where the one before it ends, both in CLOCK_MONOTONIC. In files an offset
  * makes them Unix time. The offset changes only between two intervals, and only if the clock was set.

@@ -359,7 +359,7 @@ static void on_unwanted_device_idle(void *arg, const struct bpfprof_gpu_waits *p
 					      process->device_idle_ns);
 }
 
-/* Of what nobody wanted until now nothing counts but what comes from now on. 0 or -ENOMEM. */
+/* Calls that the filters excluded until now count only from now on. 0 or -ENOMEM. */
 static int unwanted_forget(struct daemon_calls *calls, const struct session *session)
 {
 	struct gpu_snapshot snapshot = { 0 };
@@ -402,7 +402,8 @@ void calls_choose(struct daemon *daemon)
 		return;
 	ended_choose(&daemon->calls);
 	if (unwanted_forget(&daemon->calls, &daemon->sampler.reader.session))
-		log_warn("calls from before are in this interval: %s", strerror(ENOMEM));
+		log_warn("calls from before the new filters are in this interval: %s",
+			 strerror(ENOMEM));
 	daemon->calls.watch.chosen = process_choice_is_set(&daemon->choice);
 	call_table_undescribe(tally);
 	/* One that hangs has sent its last stack. */

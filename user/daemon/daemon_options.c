@@ -111,8 +111,8 @@ static const struct flag rows[] = {
 	  AT(listen), .take = take_listen,
 	  .refusal = "must be ADDRESS:PORT, like 127.0.0.1:9464 or [::1]:9464, or none" },
 	{ "allow-remote-profiling", "FILE",
-	  "HTTP with /profile, /dump and /files/ too, for who\nsends the token in FILE", FLAG_TEXT,
-	  AT(token), .take = take_token },
+	  "HTTP with /profile, /dump and /files/ too, for\nclients that send the token in FILE",
+	  FLAG_TEXT, AT(token), .take = take_token },
 	{ "pid", "PID", "write this process only, its threads and children", FLAG_PIDS,
 	  CHOICE_AT(pids), .letter = 'p', .repeatable = true },
 	FLAG_GROUP(container_flags, struct daemon_options, choice.containers),
@@ -157,7 +157,7 @@ static const struct flag_rule rules[] = {
 	  .sentence = "--parked: shows stacks of threads that wait, add --wall" },
 	{ "push-tenant-file push-basic-auth-file push-bearer-token-file push-ca-file push-label",
 	  FLAG_NEEDS, "push",
-	  .sentence = "--push is missing: which server are the other --push flags for?" },
+	  .sentence = "--push is missing: the other --push flags need its server" },
 	{ "push-basic-auth-file", FLAG_EXCLUDES, "push-bearer-token-file",
 	  .sentence =
 		  "--push-basic-auth-file and --push-bearer-token-file: only one of them can be "

@@ -28,9 +28,9 @@ struct daemon_options {
 	uint64_t max_memory; /* 0: as much as is usual for so many CPUs */
 	enum daemon_split split;
 	char *config; /* or NULL: file with more of the environment (options/config.h) */
-	char *listen; /* ADDRESS:PORT or "none"; NULL: nothing was said */
+	char *listen; /* ADDRESS:PORT or "none"; NULL: the default */
 	struct push_options push;
-	char *token; /* what remote profiling asks for; NULL: there is none */
+	char *token; /* clients must send it; NULL: no remote profiling */
 	struct process_choice choice; /* what is written */
 	enum log_format log_format;
 	enum log_level log_level;

@@ -77,7 +77,7 @@ int push_start(struct daemon *daemon)
 	if (err)
 		return EXIT_FAILED;
 	if (!strncasecmp(push->url, "http:", 5) && (push->basic_file || push->bearer_file))
-		log_warn("--push: password or token go over the network as they are: the URL "
+		log_warn("--push: the password or token is sent unencrypted: the URL "
 			 "says http, not https");
 	log_event(LOG_INFO, "pushing", fields, ARRAY_SIZE(fields));
 	return EXIT_DONE;

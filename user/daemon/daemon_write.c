@@ -251,13 +251,13 @@ int writer_start(struct daemon *daemon)
 	return err;
 }
 
-/* Filters that nothing meets are said once, until something does. */
+/* Reports once that no process matches the filters, until one does. */
 static void say_whether_matched(struct daemon *daemon, uint64_t samples)
 {
 	bool nothing = !samples && process_choice_is_set(&daemon->choice);
 
 	if (nothing && !daemon->nothing_matched)
-		log_warn("nothing that the filters name (--pid, --container, --pod, --worker) ran "
+		log_warn("no process that a filter names (--pid, --container, --pod, --worker) ran "
 			 "in that interval");
 	daemon->nothing_matched = nothing;
 }
@@ -314,14 +314,14 @@ static void written(struct daemon *daemon, struct write_result *result)
 	daemon->last_good_ns = time_monotonic_ns();
 }
 
-/* What is no reason for files not to be there. */
+/* Warns about problems that did not stop the files. */
 static void result_warn(struct daemon *daemon, const struct write_result *result)
 {
 	const struct store_counts *counts = &result->counts;
 
 	if (counts->links_failed)
 		log_warn("%s: latest.* cannot be set: %s", daemon->output,
-			 counts->links_error == -EEXIST ? "it is there, and is no link"
+			 counts->links_error == -EEXIST ? "a file has this name"
 							: strerror(-counts->links_error));
 	if (result->pods_failed) {
 		struct log_field fields[] = {
@@ -337,7 +337,7 @@ static void result_warn(struct daemon *daemon, const struct write_result *result
 		log_warn("%s: old profiles cannot be removed: %s", daemon->output,
 			 strerror(-counts->remove_error));
 	if (counts->folders_unread)
-		log_warn("%s: %llu folders of pods are not looked at, the limits do not hold for "
+		log_warn("%s: %llu folders of pods were not read: the limits do not apply to "
 			 "them: %s",
 			 daemon->output, (unsigned long long)counts->folders_unread,
 			 strerror(-counts->unread_error));

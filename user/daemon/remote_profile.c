@@ -159,7 +159,7 @@ static void dump_ended(struct remote_profile_job *job)
 		job_reply(job, result == EXIT_USAGE ? 400 : 500, said.data);
 }
 
-/* Has it said something, or ended without? */
+/* Has the dump written output, or ended without? */
 static void dump_look(struct remote_profile_job *job)
 {
 	bool ended = child_ended(job); /* first: what it has written is there by then */

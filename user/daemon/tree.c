@@ -261,7 +261,7 @@ static int number_compare(uint64_t a, uint64_t b)
 	return a < b ? -1 : a > b;
 }
 
-/* What a clock that was ahead has made goes first; of one moment the node's own last. */
+/* Sets from a clock that was ahead go first; of equal times the node's own set goes last. */
 static int entry_compare(const void *a, const void *b)
 {
 	const struct entry *x = a, *y = b;

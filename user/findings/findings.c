@@ -558,8 +558,8 @@ bool findings_of_starved(struct findings *findings, const struct starved_fact *f
 	}
 	set_text(finding,
 		 "the main thread of %.64s (pid %u) waited %.0f%% of %.1f s for its %u child "
-		 "process%s (pid %s%s), which slept %.0f%% of that time and ran %.1f s, it "
-		 "%.1f s: they ended %" PRIu64 " of its waits, and do not keep up with it",
+		 "process%s (pid %s%s), which slept %.0f%% of that time and ran %.1f s; it ran "
+		 "%.1f s. The children ended %" PRIu64 " of its waits: they are too slow for it",
 		 fact->name, fact->pid, 100 * ratio(fact->waited_ns, duration_ns),
 		 seconds(duration_ns), nr, nr == 1 ? "" : "es", pids,
 		 nr > STARVED_SHOWN ? ", ..." : "", 100 * ratio(fact->child_asleep_ns, whole_ns),

@@ -62,7 +62,7 @@ int profile_read_file_add(struct profile_read *read, const struct profile_read_f
 	/* Calls are no samples, also where they are all there is. */
 	if (!first && is_of_calls(read, &read->value) != is_of_calls(read, &file->value))
 		return refuse_value(read, &file->value, why);
-	/* Of samples alone nobody knows what they are of: they are taken for the same. */
+	/* Files with samples alone do not say what they count: they count as equal. */
 	if (first || (read->value.only_counts && !read->value.type)) {
 		bool only_counts = !first || file->value.only_counts;
 

@@ -56,9 +56,9 @@ void trace_place_say_missing(const char *path, const struct trace_facts *facts, 
 {
 	if (facts->nr_dropped)
 		log_warn("%s: the newest %" PRIu64 " of %" PRIu64
-			 " calls: all would not fit in --max-trace-bytes %" PRIu64,
+			 " calls are kept: all are larger than --max-trace-bytes %" PRIu64,
 			 path, facts->nr_kept, facts->nr_kept + facts->nr_dropped,
 			 facts->max_bytes);
 	if (err)
-		log_warn("%s: calls could not all be put away: %s", path, strerror(-err));
+		log_warn("%s: some calls could not be stored: %s", path, strerror(-err));
 }

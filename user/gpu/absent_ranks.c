@@ -268,7 +268,7 @@ static int running_sample(struct absent_ranks *where, const struct gpu_job *job)
 	for (i = 0; i < where->nr && !err; i++)
 		err = running_add(&dump, &where->processes[i], where->own_pids[i]);
 	if (!err && dump.nr_processes && dump_burst(&dump, &options))
-		log_warn("threads that run cannot be sampled: where they are is not known");
+		log_warn("running threads cannot be sampled: their stacks are not known");
 	else if (!err)
 		err = sampled_take(where, &dump);
 	dump_fini(&dump);

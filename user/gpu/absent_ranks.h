@@ -3,9 +3,9 @@
 #define BPFPROF_GPU_ABSENT_RANKS_H
 
 /*
- * Where processes with NCCL are that are in no call of it: one of them may be what all the others wait
- * for, and then it matters where. Of each its main thread, and the one that was seen in NCCL last (a
- * backward pass calls it in a thread of its own), read as `dump` reads them: of those on a CPU, a sample.
+ * Stacks of processes that have loaded NCCL and are in no call of NCCL: all others may wait for such a
+ * process. Each has its main thread, and the thread that was seen in NCCL last (a
+ * backward pass calls NCCL in its own thread), read as `dump` reads them. Threads on a CPU are sampled.
  * Bounded in number, memory and time; what was left out is counted.
  */
 
@@ -47,7 +47,7 @@ struct absent_rank {
 int absent_ranks_new(struct absent_ranks **ret, struct gpu_job *job,
 		     const struct gpu_snapshot *snapshot);
 void absent_ranks_free(struct absent_ranks *where); /* NULL is fine */
-/* Of that process; NULL: not known, or it is in a call. Of no where it is NULL, too. */
+/* The entry of the process; NULL: not known, or in a call, or where is NULL. */
 const struct absent_rank *absent_ranks_of(const struct absent_ranks *where, uint32_t pid,
 					  uint64_t start_ns);
 extern const struct counter absent_ranks_counters[];

@@ -10,7 +10,7 @@
 #include "gpu/timeline.h"
 #include "gpu/trace.h"
 
-/* Handles and addresses: what each is, is said by its key. */
+/* Adds a handle or an address: the key says which. */
 static void add_handle(struct buf *dst, const char *key, uint64_t handle)
 {
 	if (handle)

@@ -453,21 +453,21 @@ uint64_t call_table_nr_stacks(const struct call_table *table)
 
 const struct counter call_table_counters[] = {
 	{ COUNTER_GPU, "kernel_names_no_room", AT(names_lost),
-	  .help = "names of kernels beyond the room" },
+	  .help = "names of kernels over the limit" },
 	{ COUNTER_GPU, "allocations_no_room", AT(live_lost),
 	  .help = "allocations of memory that are not followed" },
 	{ COUNTER_GPU, "mappings_no_room", AT(mappings_lost),
 	  .help = "mappings of memory that are not followed" },
 	{ COUNTER_GPU, "stacks_no_room", AT(stacks_lost),
-	  .help = "stacks of calls beyond the room" },
+	  .help = "stacks of calls over the limit" },
 	{ COUNTER_GPU, "processes_no_room", AT(processes_lost),
-	  .help = "processes beyond the room" },
+	  .help = "processes over the limit" },
 	{ COUNTER_GPU, "calls_no_place", AT(calls_lost),
 	  .help = "calls in the totals, but in no sample of a file" },
 	{ COUNTER_GPU, "completions_no_room", AT(completed_lost),
 	  .help = "calls for which the end of the work on the device is not known" },
 	{ COUNTER_GPU, "stacks_of_gaps_no_room", AT(gaps_room.lost),
-	  .help = "stacks of threads whose device is idle, beyond the room" },
+	  .help = "stacks of threads whose device is idle, over the limit" },
 	{ 0 },
 };
 

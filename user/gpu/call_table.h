@@ -8,7 +8,7 @@
  * calls. call_table_finish() shares the exact counts of a key out among its stacks, in proportion
  * to how often each stack was seen, so that the sums in a file are exact.
  *
- * * Names, allocations and stacks are bounded, for one process and in all; each that has no room is
+ * Names, allocations and stacks are bounded, for one process and in all; each that has no room is
  * counted.
  */
 

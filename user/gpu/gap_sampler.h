@@ -3,9 +3,9 @@
 #define BPFPROF_GPU_GAP_SAMPLER_H
 
 /*
- * Threads that sleep while the device of their process has nothing to do, as one does that waits for its
- * data loader: no sample comes of them. Of each such process the thread that is likely to launch next is
- * looked at every few milliseconds, and its stack is read once for each time that it sleeps.
+ * Samples threads that sleep while the device of their process is idle, such as a thread that waits for a
+ * data loader: the clock does not sample them. In each such process the thread likely to launch next is
+ * checked every few milliseconds, and its stack is read once for each sleep.
  */
 
 #include <stdint.h>
@@ -22,7 +22,7 @@ void gap_sampler_free(struct gap_sampler *sleepers); /* NULL is fine */
 
 /* Looks, if it is time to. Milliseconds until it wants to be called again. */
 int gap_sampler_run(struct gap_sampler *sleepers, uint64_t now_ns);
-/* Stacks that could not be read, or were not since others had taken all the time that is allowed for it. */
+/* Stacks that were not read: unreadable, or no time was left. */
 extern const struct counter gap_sampler_counters[];
 void gap_sampler_lost(const struct gap_sampler *sleepers, struct stats_reasons *dst);
 

@@ -9,7 +9,7 @@
  * with the launch. Few short gaps are met by a sample, so all short gaps of an interval are shared
  * out together.
  *
- * * The caller sets a limit for all processes; stacks without room are counted.
+ * The caller sets a limit for all processes; stacks without room are counted.
  */
 
 #include <stdbool.h>

@@ -243,9 +243,9 @@ size_t gpu_graphs_nr_nodes(const struct gpu_graphs *graphs)
 #define AT(field) offsetof(struct gpu_graphs, field)
 
 const struct counter gpu_graphs_counters[] = {
-	{ COUNTER_GPU, "graphs_no_room", AT(graphs_lost), .help = "CUDA graphs beyond the room" },
+	{ COUNTER_GPU, "graphs_no_room", AT(graphs_lost), .help = "CUDA graphs over the limit" },
 	{ COUNTER_GPU, "nodes_of_graphs_no_room", AT(nodes_lost),
-	  .help = "kinds of nodes of CUDA graphs beyond the room" },
+	  .help = "kinds of nodes of CUDA graphs over the limit" },
 	{ 0 },
 };
 

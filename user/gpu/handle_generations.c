@@ -151,7 +151,7 @@ void handle_generations_forget(struct handle_generations *generations,
 
 const struct counter handle_generations_counters[] = {
 	{ COUNTER_GPU, "kernel_handles_reused_no_room", AT(lost),
-	  .help = "reused handles of kernels beyond the room" },
+	  .help = "reused handles of kernels over the limit" },
 	{ 0 },
 };
 

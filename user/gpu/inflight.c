@@ -366,7 +366,7 @@ const struct counter gpu_inflight_counters[] = {
 	{ COUNTER_GPU, "memory_pages_at_the_start_not_read", AT(pages),
 	  .help = "pages of memory that could not be read when `gpu` began" },
 	{ COUNTER_GPU, "calls_from_before_no_room", AT(refused),
-	  .help = "calls in flight when `gpu` began, beyond the room" },
+	  .help = "calls in flight when `gpu` began, over the limit" },
 	{ 0 },
 };
 

@@ -37,7 +37,7 @@ void inflight_polling_begin(struct gpu_inflight *inflight)
 		inflight->job->watch.other_map_bytes = polling_threads_map_bytes(inflight->polling);
 		return;
 	}
-	log_warn("threads that run cannot be sampled: calls that they are in are not shown");
+	log_warn("running threads cannot be sampled: their in-flight calls are not shown");
 	inflight->running += polling_threads_nr(inflight->polling);
 	inflight_polling_end(inflight);
 }

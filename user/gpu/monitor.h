@@ -5,7 +5,7 @@
 /*
  * Room gpu: counts GPU calls by stack, reports them, and compares the ranks of NCCL jobs.
  *
- * * Hooks calls of CUDA and NCCL beside a sampler that has the option gpu: the probes, the counts
+ * Hooks calls of CUDA and NCCL beside a sampler that has the option gpu: the probes, the counts
  * of the kernel and the stacks that came. The loop of the sampler calls gpu_monitor_run(). Failures
  * are logged; statuses are those of base/exit_status.h.
  */

@@ -118,10 +118,10 @@ static void add_longest(struct nccl_writer *w, const struct nccl_counts *counts)
 static void add_elsewhere(struct nccl_writer *w, const struct nccl_counts *counts)
 {
 	if (!counts->elsewhere) {
-		buf_add_str(w->dst, "  None waits in a call: they may be running as usual\n");
+		buf_add_str(w->dst, "  No rank waits in a call: all may run as usual\n");
 		return;
 	}
-	buf_printf(w->dst, "  None waits in a collective, but rank %" PRIu32 " does in ",
+	buf_printf(w->dst, "  No rank waits in a collective, but rank %" PRIu32 " does in ",
 		   counts->elsewhere->comm->rank);
 	nccl_add_name(w, counts->elsewhere->other->function, MAX_FUNCTION);
 	buf_add_char(w->dst, ',');
@@ -133,11 +133,11 @@ static void add_not_comparable(struct nccl_writer *w, const struct nccl_counts *
 {
 	if (counts->one_file || counts->fewest == counts->most)
 		return;
-	buf_add_str(w->dst, "  Calls are counted from when bpfprof came, and these are of several "
+	buf_add_str(w->dst, "  bpfprof counts calls from its own start, and these are of several "
 			    "files, ");
 	if (counts->longest_run > RUNS_DIFFER * counts->shortest_run)
 		buf_printf(w->dst,
-			   "of %.1f s to %.1f s:\n  the difference may be no more than that\n",
+			   "of %.1f s to %.1f s:\n  this alone may explain the difference\n",
 			   counts->shortest_run, counts->longest_run);
 	else
 		buf_printf(w->dst, "of %.1f s each:\n  a difference may come from their start\n",
@@ -399,9 +399,8 @@ static void add_group(struct nccl_writer *w, const struct nccl_group *group)
 	else if (counts->nr_unsure)
 		buf_add_str(w->dst, "  A rank in ncclGroupEnd may wait for another communicator\n");
 	if (counts->nr_waiting && counts->peers_only && !counts->nr_absent)
-		buf_add_str(w->dst,
-			    "  The ranks they wait for wait, too, are not in these files, or are "
-			    "not known\n");
+		buf_add_str(w->dst, "  The awaited ranks wait, too, are not in these files, or are "
+				    "not known\n");
 	add_not_comparable(w, counts);
 	add_mismatch(w, members, nr);
 	add_behind(w, members, nr);

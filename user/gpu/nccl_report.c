@@ -48,7 +48,7 @@ static void add_memory(struct nccl_writer *w)
 		if (nr == 1)
 			buf_add_str(w->dst, "\nDevice memory over 95%, which makes kernels and "
 					    "collectives many times slower:\n");
-		buf_printf(w->dst, "  %s of %s (%.1f%%), %s of it live allocations seen: ",
+		buf_printf(w->dst, "  %s of %s (%.1f%%), %s in live allocations that were seen: ",
 			   units_bytes(used, memory->device_total - memory->device_free),
 			   units_bytes(total, memory->device_total), percent,
 			   units_bytes(live, memory->live_bytes));

@@ -397,7 +397,7 @@ int nccl_add_times(struct nccl_writer *w)
 		buf_add_str(
 			w->dst,
 			"\nTime until collectives were seen to be complete, the slowest against "
-			"the fastest;\nWithin: they may have been complete so much earlier\n");
+			"the fastest;\nWithin: the real end may be this much earlier\n");
 		err = add_sets(w, w->read->nr_completions, true);
 	}
 	if (err || !w->read->nr_collectives)

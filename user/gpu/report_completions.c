@@ -137,7 +137,7 @@ void gpu_add_spans(struct gpu_writer *w)
 		      units_ns(text, spans.ns), gpu_rate(w, spans.ns) / 1e7, spans.count,
 		      spans.count == 1 ? "" : "s", units_ns(most, spans.max_ns));
 	if (gpu_seconds(spans.since_seconds) >= SHOWN_SECONDS)
-		gpu_add_words(w, "    of these %.1f s until now in one that is not over",
+		gpu_add_words(w, "    of these, %.1f s in the span that still runs",
 			      gpu_seconds(spans.since_seconds));
 }
 
@@ -158,5 +158,5 @@ void gpu_add_device_idle(struct gpu_writer *w)
 		gpu_add_words(w, "    and %s in synchronous copies to the device in these gaps",
 			      units_ns(text, device_idle->copy_ns));
 	if (since >= SHOWN_SECONDS)
-		gpu_add_words(w, "    and now for %.1f s", since);
+		gpu_add_words(w, "    and %.1f s in the gap that still runs", since);
 }

@@ -101,7 +101,8 @@ static void add_lost(struct gpu_writer *w)
 	char *c;
 
 	buf_init(&line, 4096);
-	buf_printf(&line, "Stacks: %" PRIu64 " taken, %" PRIu64 " not, over %u a second and thread",
+	buf_printf(&line,
+		   "Stacks: %" PRIu64 " taken, %" PRIu64 " skipped, over %u per second and thread",
 		   report->stacks_taken, report->stacks_skipped, report->stacks_hz);
 	gpu_add_rest(w, buf_error(&line) ? "?" : line.data);
 	buf_reset(&line);

@@ -518,7 +518,7 @@ static void add_tail(struct gpu_writer *w)
 	if (report->stacks_taken || report->stacks_skipped)
 		gpu_add_words(w,
 			      "Stacks: %" PRIu64 " taken, %" PRIu64
-			      " not, over %u a second and thread",
+			      " skipped, over %u per second and thread",
 			      report->stacks_taken, report->stacks_skipped, report->stacks_hz);
 	for (i = 0; i < report->nr_lost; i++)
 		add_reason(w, &report->lost[i]);

@@ -295,9 +295,9 @@ int gpu_trace_error(const struct gpu_trace *trace)
 
 const struct counter gpu_trace_counters[] = {
 	{ COUNTER_GPU, "traced_calls_no_room", AT(calls_lost),
-	  .help = "calls of a trace (`-o x.json`) beyond the room" },
+	  .help = "calls of a trace (`-o x.json`) over the limit" },
 	{ COUNTER_GPU, "traced_titles", AT(titles_lost),
-	  .help = "titles of a trace beyond the room" },
+	  .help = "titles of a trace over the limit" },
 	{ 0 },
 };
 

@@ -372,9 +372,9 @@ uint64_t gpu_waits_group(const struct gpu_waits *waits, const struct bpfprof_tas
 const struct counter gpu_waits_counters[] = {
 	{ COUNTER_GPU, "processes_of_waits_no_room", AT(processes_lost), .help = NULL },
 	{ COUNTER_GPU, "kinds_of_collectives_no_room", AT(rows_lost),
-	  .help = "kinds of NCCL collectives beyond the room" },
+	  .help = "kinds of NCCL collectives over the limit" },
 	{ COUNTER_GPU, "collectives_under_way_no_room", AT(pending_lost),
-	  .help = "in-flight NCCL collectives beyond the room" },
+	  .help = "in-flight NCCL collectives over the limit" },
 	{ COUNTER_GPU, "collectives_in_graphs_not_timed", AT(captured),
 	  .help = "collectives without a duration, as they run in a CUDA graph" },
 	{ COUNTER_GPU, "collectives_never_known_complete", AT(unknown),

@@ -33,8 +33,8 @@ void remote_child_free(struct remote_child *child);
 void remote_child_patience(struct remote_child *child, unsigned int ready_ms);
 
 /*
- * The first of nr slots in which no child hangs: hung holds the one that was killed in each, or 0,
- * and those that have died meanwhile are waited for here. -EBUSY if all hang.
+ * The first of nr slots in which no child hangs. hung[i] is the killed child of slot i, or 0; killed
+ * children that have died meanwhile are reaped here. -EBUSY if all hang.
  */
 int remote_slot_find(pid_t *hung, int nr);
 

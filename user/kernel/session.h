@@ -88,8 +88,8 @@ uint32_t session_target_groups(const struct session *session, pid_t pid); /* 0: 
 void session_targets_clear(struct session *session, uint32_t groups);
 
 /*
- * Is our pid namespace the outermost one? And the pid by which iterators and /proc know a process
- * here, from its pid in the outermost namespace and in ours (0: not known). 0: not known.
+ * Is our pid namespace the outermost one? session_own_pid(): the pid that iterators and /proc use
+ * for a process, from its pids in the outermost namespace and in ours. 0: not known.
  */
 bool session_pids_are_the_nodes(const struct session *session);
 uint32_t session_own_pid(const struct session *session, uint32_t pid, uint32_t agent_pid);

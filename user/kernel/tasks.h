@@ -3,7 +3,7 @@
 #define BPFPROF_KERNEL_TASKS_H
 
 /*
- * What every thread of a process does now: registers, kernel stack, whether it sleeps. Read by
+ * The present state of each thread of a process: registers, kernel stack, asleep or not. Read by
  * an iterator that touches no user memory, so it neither blocks nor needs rights over the process.
  */
 
@@ -48,7 +48,7 @@ int tasks_each(struct session *session, uint32_t pid,
 int tasks_read(struct tasks *ret, struct session *session, uint32_t pid,
 	       const struct tasks_choice *choice);
 void tasks_fini(struct tasks *tasks);
-/* The thread's, or NULL; hint is where it was before. */
+/* The state of the thread, or NULL; hint: its previous index. */
 const struct bpfprof_task_state *tasks_find(const struct tasks *tasks, uint32_t tid, size_t hint);
 
 #endif

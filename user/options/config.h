@@ -28,7 +28,8 @@ const char *config_get(const struct config *config, const char *name);
  */
 int config_load(struct config *config, const char *path, struct buf *error);
 /*
- * Adds a regular file to dst without ever waiting for it. 0, -EINVAL (not a file, or not text), -E2BIG or -errno.
+ * Adds a regular file to dst without ever waiting for it. 0, -EINVAL (not a file, or not text), -E2BIG
+ * or -errno.
  */
 int config_file_read(const char *path, struct buf *dst);
 /* Forgets the file. */

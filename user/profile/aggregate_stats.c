@@ -80,7 +80,7 @@ const struct counter aggregate_counters[] = {
 	  .help = "more different stacks than one file may have",
 	  .remedy = "a filter, or shorter intervals" },
 	{ COUNTER_WALK, "ray_titles_too_many", AT(nr_titles_over),
-	  .help = "samples whose title is beyond the room: they have the name `ray::(other)`" },
+	  .help = "samples whose title is over the limit: they have the name `ray::(other)`" },
 	{ COUNTER_LOST, "process_table_full", AT(nr_lost),
 	  .help = "more processes than a file may have",
 	  .remedy = "a filter, or shorter intervals" },
@@ -88,10 +88,10 @@ const struct counter aggregate_counters[] = {
 	  .help = "more kinds of calls than a file may have",
 	  .remedy = "a filter, or shorter intervals" },
 	{ COUNTER_WALK, "call_labels_full", AT(nr_labels_lost),
-	  .help = "labels of calls beyond the room" },
+	  .help = "labels of calls over the limit" },
 	{ COUNTER_CONTAINERS, "no_room", AT(nr_containers_full), .help = NULL },
 	{ COUNTER_ENVIRONMENTS, "samples_no_room", AT(nr_ranks_full),
-	  .help = "samples whose rank is beyond the room" },
+	  .help = "samples whose rank is over the limit" },
 	{ 0 },
 };
 

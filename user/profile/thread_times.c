@@ -451,7 +451,7 @@ const struct counter thread_times_counters[] = {
 	{ COUNTER_WAITS, "for_the_gil", AT(nr_gil_waits), .help = "waits for Python's GIL" },
 	{ COUNTER_WAITS, "gil_holder_unknown", AT(nr_holders_unknown),
 	  .help = "waits for the GIL whose holder is not known" },
-	{ COUNTER_WAITS, "threads_no_room", AT(nr_full), .help = "threads beyond the room" },
+	{ COUNTER_WAITS, "threads_no_room", AT(nr_full), .help = "threads over the limit" },
 	{ 0 },
 };
 

@@ -159,7 +159,7 @@ static void worker_clear_up(struct worker *worker, const char *next)
 	worker->unclear = false;
 }
 
-/* Whatever it was in has ended at a time that nobody knows. */
+/* The call of the worker has ended at an unknown time. */
 static void worker_lose(struct task_calls *calls, struct worker *worker, uint32_t lost)
 {
 	worker_forget(worker);

@@ -138,9 +138,9 @@ struct task_trace_counts {
 #define AT(field) offsetof(struct task_trace_counts, field)
 
 const struct counter task_trace_counters[] = {
-	{ COUNTER_TRACE, "calls_no_room", AT(calls), .help = "calls beyond the room of a trace" },
+	{ COUNTER_TRACE, "calls_no_room", AT(calls), .help = "calls over the limit of a trace" },
 	{ COUNTER_TRACE, "names_no_room", AT(names),
-	  .help = "names of tasks beyond the room of a trace" },
+	  .help = "names of tasks over the limit of a trace" },
 	{ 0 },
 };
 

@@ -100,7 +100,7 @@ struct process_dump {
 	size_t gil_holder; /* index in threads */
 };
 
-/* Nobody reads more of them, and they would fill our memory: 28 and 24 MiB. */
+/* These bound the memory of a dump: 28 and 24 MiB. */
 #define DUMP_MAX_FRAMES (1U << 19)
 #define DUMP_MAX_VARIABLES (1U << 20)
 

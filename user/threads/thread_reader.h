@@ -28,7 +28,7 @@ struct processes;
 struct remote_child;
 struct tasks_choice;
 
-/* Who asks for stacks. The child that reads memory lives until no owner needs it. */
+/* The parts that ask for stacks. The child that reads memory lives until no part needs it. */
 enum thread_owner {
 	THREAD_OWNER_DUMP,
 	THREAD_OWNER_WAITS, /* of --wall and --off-cpu, where an interval ends */
@@ -56,8 +56,9 @@ struct thread_reader {
 };
 
 /*
- * Opens the session, then all the rest. options: NULL, only what reading threads takes, and nothing that
- * samples. parts: the state that rooms keep for each process. 0 or -errno; reader->session.skel is NULL if it is the session that failed. thread_reader_close() is due whatever this returns; a zeroed reader can be closed, too.
+ * Opens the session, then the rest. options: NULL for a session that only reads threads. parts: the
+ * state that rooms keep for each process. 0 or -errno; reader->session.skel is NULL if the session
+ * failed. thread_reader_close() is due in any case; it also closes a zeroed reader.
  */
 int thread_reader_open(struct thread_reader *reader, const struct session_options *options,
 		       const struct process_part *parts, size_t nr_parts, const char *host_root);
@@ -79,7 +80,7 @@ struct thread_request {
 	size_t max_pages; /* of memory, kept while the process is read */
 };
 
-/* What did not go well, of one process. */
+/* Problems while one process was read. */
 struct thread_read_counts {
 	uint64_t nr_rounds; /* times that threads were read */
 	uint64_t nr_inconsistent; /* threads that ran all the time */
@@ -91,7 +92,7 @@ struct thread_read_counts {
 	uint64_t nr_beyond; /* places where a Python may run, beyond those that are checked */
 	uint64_t nr_cut; /* stacks and lists of variables longer than our limits */
 	bool too_many_threads; /* more than TASKS_MAX: the dump has the first of them */
-	bool ended; /* while it was read: the dump has what was read until then */
+	bool ended; /* the process ended while it was read: the dump is incomplete */
 	const char *other_python; /* an interpreter that is not CPython; NULL: none. Never freed */
 	struct deadline_wait hung; /* what the last of nr_hung waited for */
 	int mappings_error; /* -errno: why the mappings are unknown; 0 */

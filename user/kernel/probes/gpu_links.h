@@ -9,9 +9,9 @@
  * processes. No call is missed or counted twice then: the map gpu_files says which kind of link is
  * in force.
  *
- * * Kernels without uprobe_multi have perf's uprobes (uprobe_perf.h), in all processes only.
+ * Kernels without uprobe_multi have perf's uprobes (uprobe_perf.h), in all processes only.
  *
- * * Making a link reads pages of the file while no process of the machine can fork. So files on
+ * Making a link reads pages of the file while no process of the machine can fork. So files on
  * FUSE, whose server may never answer, are not hooked, and a link has a deadline, after which it is
  * tried again a few times (base/backoff.h).
  */

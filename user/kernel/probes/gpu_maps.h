@@ -94,7 +94,7 @@ void gpu_maps_sweep(const struct session *session, uint64_t idle_since_ns);
  * and in processes that gpu_probes_step() says are in a step. 0 or -errno.
  */
 int gpu_maps_steps(const struct session *session, uint64_t start, uint64_t stop);
-/* Sets or clears a bit of enum BPFPROF_STEPPING_* for a process. False: there is no room. */
+/* Sets or clears a bit BPFPROF_STEPPING_* of a process. False: there is no room. */
 bool gpu_maps_stepping_set(const struct session *session, uint32_t pid, uint64_t start_ns,
 			   uint32_t bit, bool on);
 

@@ -8,7 +8,7 @@
  * all processes that map the file now or later, or for one process. It needs only CAP_BPF and
  * CAP_PERFMON.
  *
- * * Session links (BPF_TRACE_UPROBE_SESSION, Linux 6.13), one program for both ends of a call, are
+ * Session links (BPF_TRACE_UPROBE_SESSION, Linux 6.13), one program for both ends of a call, are
  * not used. They save 0.15 to 0.25 us of 1.4 us at calls whose return is hooked: calls that wait or
  * allocate, and those of NCCL, which are few and long. Launches have no hook at their return.
  * Kernels up to 6.12 would need both ways.
