@@ -9,7 +9,8 @@ import signal
 import subprocess
 import time
 
-from gpu_truth import OUTPUTS, Caller, Files, Seen, Watch, check_all, check_calls, check_launches, fakes, watched
+from gpu_truth import (OUTPUTS, SECONDS, Caller, Files, Seen, Watch, check_all, check_calls, check_launches,
+                       fakes, watched)
 from harness import MODES, check, test
 from test_top import python
 
@@ -217,9 +218,10 @@ def programs_that_call_at_once(context):
     """The first ones are over before they are hooked; once it is said that all are, none is missed."""
     with ended(family(context, ONE_PER_LINE)) as shell:
         watch = Watch(context, "-v", "--json", "-d", "120", "-p", shell.pid)
-        early = 0
+        early, end = 0, time.monotonic() + SECONDS
         while not ("the hooks now cover all processes" in watch.messages() and
                    re.search(r"hooked \S*libcuda.so.1: ", watch.messages())):
+            check(time.monotonic() < end, watch.messages())
             next_truth(shell)
             early += 1
         truths = [next_truth(shell) for _ in range(10)]
