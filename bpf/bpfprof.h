@@ -69,7 +69,7 @@ struct bpfprof_sample {
 	 */
 };
 
-/* Where a walk stopped, and the state from which user space goes on. */
+/* The place at which a walk stopped, with the state from which user space goes on. */
 struct bpfprof_miss_point {
 	__u64 regs[BPFPROF_NR_REGS];
 	__u32 regs_valid; /* bit n: regs[n] is known */

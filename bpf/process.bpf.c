@@ -95,7 +95,7 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
 	task_id_fill(&e->child, child);
 	BPF_CORE_READ_STR_INTO(&e->comm, child, comm);
 	place_fill(&e->place, child);
-	/* Where each process is hooked by itself, user space may have to hook the child at once. */
+	/* If each process is hooked by itself, user space may have to hook the child at once. */
 	bpf_ringbuf_submit(e, asked && cfg.fork_wakes ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
 	return 0;
 }

@@ -84,7 +84,7 @@ static bool pod_matches(const struct container_filter *filter, const struct cont
 {
 	size_t i;
 
-	/* What is in no pod has no name that "*" could stand for. */
+	/* A process outside of pods has no pod name, so "*" does not match it. */
 	for (i = 0; container->pod[0] && i < filter->nr_pods; i++)
 		if (pattern_matches(filter->pods[i], container))
 			return true;

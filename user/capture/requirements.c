@@ -148,7 +148,7 @@ static unsigned long seccomp_mode(void)
 	return field ? strtoul(field + sizeof("\nSeccomp:") - 1, NULL, 10) : 0;
 }
 
-/* What keeps bpf(2) from us although we have the capability. */
+/* Reasons for which bpf(2) is refused although the capability is there. */
 static const char *bpf_refused_remedy(void)
 {
 	if (!namespace_is("/proc/self/ns/user", INIT_USER_NS))

@@ -178,7 +178,7 @@ static int open_session(struct sampler *sampler, const struct session_options *s
 	return status;
 }
 
-/* What only samples need. */
+/* Makes the tables that only samples need. */
 static int setup_samples(struct sampler *sampler)
 {
 	struct thread_reader *reader = &sampler->reader;

@@ -25,7 +25,7 @@ enum part {
 	WAKERS = 16,
 };
 
-/* What the rows read. */
+/* The values that the rows read. */
 struct counts {
 	uint64_t bpf[BPFPROF_NR_COUNTERS];
 	uint64_t program_not_run, malformed_record;

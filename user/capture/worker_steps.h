@@ -28,7 +28,7 @@ struct worker_steps;
 
 #define WORKER_STEPS_MAX 4096
 
-/* Of a sampler that is open; borrows it. 0 or -ENOMEM. */
+/* Borrows an open sampler. 0 or -ENOMEM. */
 int worker_steps_new(struct worker_steps **ret, struct sampler *sampler);
 void worker_steps_free(struct worker_steps *all);
 

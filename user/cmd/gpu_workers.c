@@ -47,7 +47,7 @@ struct gpu_workers {
 	struct pids fresh; /* of the present scan */
 	uint64_t due_ns;
 	bool waiting_reported;
-	/* Of the last reported worker: most workers are of the same Ray node. */
+	/* The Ray node of the last reported worker: most workers are on the same one. */
 	pid_t reported_parent;
 	struct buf others_text;
 };

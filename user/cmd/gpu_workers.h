@@ -18,7 +18,7 @@ struct gpu_workers;
 
 #define GPU_WORKERS_MAX 4096
 
-/* Of a job whose sampler is open; borrows it. 0 or -ENOMEM. */
+/* Borrows a job whose sampler is open. 0 or -ENOMEM. */
 int gpu_workers_new(struct gpu_workers **ret, struct gpu_job *job);
 void gpu_workers_free(struct gpu_workers *workers); /* NULL is fine */
 

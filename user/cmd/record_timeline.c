@@ -217,7 +217,7 @@ void record_timeline_title(struct record_timeline *timeline,
 		titles_judge(session, event, false);
 		return;
 	}
-	/* Of changes to IDLE only those that end a call count. */
+	/* A change to IDLE counts only if it ends a call. */
 	titles_judge(session, event, !calls_is_idle(change.title));
 	change.chosen = is_chosen(timeline, event->task.pid, change.title);
 	timeline->nr_missed += change.chosen ? event->lost : 0;
@@ -256,7 +256,7 @@ int record_timeline_finish(struct record_timeline *timeline, uint64_t end_ns)
 	return task_trace_close(timeline->trace);
 }
 
-/* What the rows read. */
+/* The values that the rows read. */
 struct timeline_counts {
 	uint64_t bpf[BPFPROF_NR_COUNTERS];
 	uint64_t bad, in_threads, no_room, unread, no_container;

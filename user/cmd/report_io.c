@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What all of `bpfprof report` reads and prints with. */
+/* Input and output of all forms of `bpfprof report`. */
 #include "cmd/report_job.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 #ifndef BPFPROF_CMD_REPORT_OPTIONS_H
 #define BPFPROF_CMD_REPORT_OPTIONS_H
 
-/* What `bpfprof report` is asked for; rules as in options/options.h. */
+/* The options of `bpfprof report`; rules as in options/options.h. */
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -251,7 +251,7 @@ int host_mounts_path(const struct host_mounts *mounts, dev_t dev, const char *ro
 		len = below(root, list->text.data + list->mounts[i].root);
 		if (len < best_len || len < 0)
 			continue;
-		/* Of equals the first, unless a later one is a bundle's. */
+		/* The first of equal mounts wins, unless a later one is a bundle's. */
 		if (len == best_len && strcmp(strrchr(point, '/'), "/rootfs"))
 			continue;
 		best = point;

@@ -12,7 +12,7 @@
 #define JSON_MAX_BYTES (8 << 20) /* of parsed JSON, whatever the file's size */
 #define ENV_MAX 65536
 
-/* Where a value goes to, by its key. Of several keys for one place the first one that has a value wins. */
+/* The field for a key. If several keys have the same field, the first one with a value wins. */
 struct key {
 	const char *name;
 	size_t offset;

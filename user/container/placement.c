@@ -34,7 +34,7 @@ static bool note_line(void *arg, const struct mount_line *line)
 	struct placement *placement = arg;
 
 	kubelet_mounts_note(&placement->kubelet, line);
-	/* Of several mounts on one place the last one is seen. */
+	/* The last mount on a place hides the others. */
 	if (!strcmp(line->point, "/") && strlen(line->root) < sizeof(placement->root)) {
 		placement->has_root = true;
 		placement->root_dev = line->dev;

@@ -73,7 +73,7 @@ struct code_instruction {
 	ZydisDecodedOperand ops[ZYDIS_MAX_OPERAND_COUNT];
 };
 
-/* Where a branch or call leads. */
+/* The target of a branch or call. */
 enum code_target_kind {
 	CODE_TARGET_UNKNOWN = 0,
 	CODE_TARGET_CODE, /* n */

@@ -41,7 +41,7 @@
 #define LOCK_WAIT_MS 15000 /* the last writer of a killed daemon may still be at work */
 #define SAME_SIGNAL_NS NS_PER_SECOND /* timeout(1) sends it to us and to our group: once meant */
 #define MESSAGE_MAX 4096
-/* Of session_target_add(); remote_profile.c has those above. */
+/* A group of session_target_add(); remote_profile.c has the groups above. */
 #define FILTER_GROUP_A (SAMPLER_GROUP << 1)
 #define FILTER_GROUP_B (SAMPLER_GROUP << 2)
 
@@ -269,7 +269,7 @@ static void loop(struct daemon *daemon, int signal_fd)
 		now_ns = time_monotonic_ns();
 		if (now_ns >= daemon->running.end_ns) {
 			interval_pass(daemon, now_ns);
-			/* What was sampled before the border and has come meanwhile. */
+			/* Samples from before the interval boundary that have come meanwhile. */
 			ms = sampler_run(&daemon->sampler);
 		}
 		daemon_waits_rotate(daemon);

@@ -56,7 +56,7 @@ static void add_part(void *arg, const struct call_table_count *part)
 	to->all[to->nr++] = *part;
 }
 
-/* What came to a count since the interval began. */
+/* The growth of a count since the interval began. */
 static struct call_table_count count_since(const struct daemon_calls *calls,
 					   const struct call_table_count *now)
 {

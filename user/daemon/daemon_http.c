@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the daemon says of itself over HTTP: /metrics, /healthz, /readyz. */
+/* The state of the daemon over HTTP: /metrics, /healthz, /readyz. */
 #include "daemon/daemon.h"
 
 #include <dirent.h>
@@ -82,7 +82,7 @@ static void unwind_errors(struct buf *dst, const struct stats_reasons *list)
 	}
 }
 
-/* Of finished intervals, the one that waits and the one that runs. */
+/* Adds up finished intervals, the one that waits, and the one that runs. */
 static void stats_now(struct daemon *daemon, struct run_stats *stats)
 {
 	const struct interval *intervals[] = { &daemon->running, &daemon->ended };
@@ -266,7 +266,7 @@ static void metrics(struct daemon *daemon, struct http_reply *reply)
 		reply->status = 500;
 }
 
-/* That we answer says that the loop runs. */
+/* An answer shows that the loop runs. */
 static void health(const struct daemon *daemon, struct http_reply *reply)
 {
 	uint64_t limit_ns = LATE_INTERVALS * daemon->options->interval_seconds * NS_PER_SECOND;

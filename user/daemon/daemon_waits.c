@@ -16,7 +16,7 @@
 #include "profile/profile.h"
 #include "profile/thread_times.h"
 
-/* Of an interval, reading stacks may take that share; what is not read is in the next one. */
+/* Reading stacks may take this share of an interval; the next one has the rest. */
 #define READING_SHARE 2
 #define READING_MAX_NS (2 * NS_PER_SECOND)
 #define READING_PAGES 1024

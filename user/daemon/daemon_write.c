@@ -63,7 +63,7 @@ static int files_write(struct daemon *daemon, const struct profiles *profiles,
 
 	if (daemon->options->split == DAEMON_SPLIT_POD)
 		return split_write(daemon, profiles, result);
-	/* Of a writer that was killed. What is wrong with the folder, the next call says too. */
+	/* The writer was killed. The next call reports problems of the folder. */
 	store_repair(daemon->store, time_wall_ns() / NS_PER_SECOND, &result->counts);
 	err = set_write(daemon, daemon->store, &daemon->options->limits, profiles, &set,
 			&result->counts);
@@ -75,7 +75,7 @@ static int files_write(struct daemon *daemon, const struct profiles *profiles,
 	return 0;
 }
 
-/* Of the interval's calls; stats, which it points to, are those of the samples otherwise. */
+/* Makes the profile of the interval's calls. It points to stats, which also has the counts of samples. */
 static int calls_profile(struct daemon *daemon, struct profile *ret, struct run_stats *stats,
 			 struct write_result *result)
 {
@@ -167,7 +167,7 @@ const struct counter daemon_counters[] = {
 	{ 0 },
 };
 
-/* What was counted in the interval that has ended. */
+/* The counters of the interval that has ended. */
 static void interval_stats(struct daemon *daemon, struct run_stats *stats)
 {
 	const struct interval *interval = &daemon->ended;

@@ -322,7 +322,7 @@ void http_run(struct http *http)
 	int i, nr = epoll_wait(http->epoll_fd, events, EVENTS_AT_ONCE, 0);
 
 	http_clients_limit(&http->clients, time_monotonic_ns());
-	/* What is watched is freed by MHD_run() only. */
+	/* Only MHD_run() frees watched connections. */
 	for (i = 0; i < nr; i++)
 		if (events[i].data.ptr)
 			http_later_event(events[i].data.ptr);

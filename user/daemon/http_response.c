@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What every answer of the server has in its head. */
+/* The head of every answer of the server. */
 #include "daemon/http_server.h"
 
 #include <stdio.h>

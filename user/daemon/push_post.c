@@ -314,7 +314,7 @@ static void send_prepared(struct push_post *post, struct transfer *transfer,
 		ret->why = "it became shorter";
 		return;
 	}
-	/* Whoever has sent a status has decided, however the rest went; 1xx are no answers. */
+	/* A status is the server's decision, even if the rest fails; 1xx are no answers. */
 	if (status < 200 || status > 999) {
 		ret->outcome = code ? outcome_of_error(code) : PUSH_BROKEN;
 		ret->why = code ? words_of_error(code) : "no answer";

@@ -80,7 +80,7 @@ static bool is_final(enum push_outcome outcome, enum push_drop *drop)
 	}
 }
 
-/* What became of the item; true: it is done with. Locked. */
+/* Notes the result of a try; true: the item is finished. Called with the lock. */
 static bool result_take(struct pusher *pusher, const struct push_result *result)
 {
 	struct pusher_stats *stats = &pusher->stats;
@@ -100,7 +100,7 @@ static bool result_take(struct pusher *pusher, const struct push_result *result)
 	stats->last_failure = *result;
 	if (is_final(result->outcome, &drop)) {
 		stats->dropped[drop]++;
-		/* That the server took the trouble to refuse says that it is there. */
+		/* A server that refuses is reachable. */
 		if (result->outcome == PUSH_REFUSED)
 			stats->failures = 0;
 		return true;

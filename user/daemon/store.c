@@ -201,7 +201,7 @@ static void links_count(struct store_counts *counts, int err)
 		counts->links_error = err;
 }
 
-/* Where latest.* of one kind leads to: a set. */
+/* The set to which latest.* of one kind leads. */
 static bool link_read(const struct store *store, enum store_file file, struct store_name *ret)
 {
 	char target[STORE_NAME_MAX];
@@ -599,7 +599,7 @@ int store_commit(struct store *store, struct store_set *set, uint64_t start, uin
 		links_count(counts, link_set(store, file, name));
 	}
 	set->open = false;
-	/* That latest.* led to before may go now. */
+	/* The set to which latest.* led before may be removed now. */
 	prune(store, limits, 0, now_seconds, counts);
 	fsync(store->fd); /* some file systems cannot, which is no failure */
 	return 0;

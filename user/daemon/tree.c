@@ -294,7 +294,7 @@ static int tree_read(struct tree *tree, uint64_t now_seconds, struct store_count
 	closedir(dir);
 	if (err || !tree->nr)
 		return err;
-	/* What came after some were left out may be newer than those. */
+	/* Sets found after some were left out may be newer than those. */
 	if (tree->nr < tree->nr_sets)
 		entries_halve(tree);
 	else

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Where the symbol tables of an image are. */
+/* Finds the symbol tables of an image. */
 #include "elf/symtab.h"
 
 #include <elf.h>

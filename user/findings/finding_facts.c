@@ -261,7 +261,7 @@ static void facts_of_pools(struct findings *findings, const struct process_watch
 		before = findings->nr_of_kind[FINDING_THREADS];
 		pools_add(&own, process);
 		pools_report(findings, watch, &own, cpus);
-		/* Of a limit or an affinity of its own nothing follows for the machine. */
+		/* A process with a limit or an affinity of its own says nothing about the machine. */
 		if (findings->nr_of_kind[FINDING_THREADS] == before && cpus == logical)
 			pools_add(&together, process);
 	}

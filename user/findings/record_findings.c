@@ -141,7 +141,7 @@ void record_findings_tick(struct record_findings *findings, uint64_t now_ns)
 		process_watch_tick(findings->watch, now_ns);
 }
 
-/* What the rows read. */
+/* The values that the rows read. */
 struct left_out {
 	uint64_t limits, titles, samples;
 };
@@ -267,7 +267,7 @@ static bool is_child(void *arg, uint32_t kernel_pid)
 	return process && process->parent && process->parent == search->parent;
 }
 
-/* That its threads were in that state (enum profile_sleeper). */
+/* Threads of the process were in that state (enum profile_sleeper). */
 static uint64_t state_ns(const struct profile *profile, uint32_t kernel_pid, uint32_t sleeper)
 {
 	const struct profile_sample *s;

@@ -153,7 +153,7 @@ static bool own_thread_frame(struct text frame, size_t *ret_name_len, uint64_t *
 	return true;
 }
 
-/* Where `NAME (FILE:LINE)` or `NAME (FILE)` has its file; the line, if it has one. */
+/* Finds the file in `NAME (FILE:LINE)` or `NAME (FILE)`, and the line if there is one. */
 static bool place_find(struct text frame, struct text *ret_name, struct text *ret_file,
 		       uint32_t *ret_line, bool *ret_has_line)
 {
@@ -296,7 +296,7 @@ static const struct text *frame_at(const struct folded *f, size_t index)
 	return (const struct text *)f->frames.data + index;
 }
 
-/* What is in front of the frames: *ret_nr of them. */
+/* Takes the *ret_nr parts in front of the frames. */
 static int own_head(struct folded *f, struct profile_process *process,
 		    struct profile_sample *sample, size_t *ret_nr)
 {
@@ -477,7 +477,7 @@ static void dialect_find(struct folded *f, const char *text, size_t len)
 	f->threads = any && threads && !f->is_raw;
 }
 
-/* What record and daemon name those with CUDA's and NCCL's calls; the text is as that of samples. */
+/* Is the name that of a file of CUDA and NCCL calls? The text looks like that of samples. */
 static bool is_of_calls(const char *path)
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;

@@ -187,7 +187,7 @@ static int make_parents(const char *path)
 	for (slash = strchr(copy + 1, '/'); slash && *copy; slash = strchr(slash + 1, '/')) {
 		*slash = 0;
 		if (mkdir(copy, 0777) && errno != EEXIST) {
-			/* Where we may not write, the folder may still be there: EROFS, EACCES. */
+			/* The folder may exist although it cannot be written to: EROFS, EACCES. */
 			err = -errno;
 			if (!access(copy, F_OK))
 				err = 0;

@@ -179,7 +179,7 @@ static void write_comment(struct pprof *w, const char *text, size_t len)
 	write_number(w, PROFILE_COMMENT, strtab_add_len(w->strings, text, len));
 }
 
-/* What readers print above every table, so it is short; then all counters as JSON. */
+/* Readers print this comment above every table, so it is short; then all counters as JSON. */
 static void write_comments(struct pprof *w)
 {
 	const char *line, *end;
@@ -206,7 +206,7 @@ static const char *text_or(const struct profile *profile, uint32_t id, const cha
 	return id ? strtab_get(profile->strings, id) : otherwise;
 }
 
-/* What a stored profile counts; there was no rate to it, or none that is known. */
+/* Writes the types of a stored profile, whose rate is not known. */
 static void write_stored_types(struct pprof *w)
 {
 	const struct profile_value *value = &w->profile->value;
@@ -424,7 +424,7 @@ static void make_container_labels(struct pprof *w)
 				 w->container_labels + i * NR_CONTAINER_LABELS);
 }
 
-/* What is not known has no label. */
+/* An unknown value has no label. */
 static void add_container(struct pprof *w, const struct profile_process *process)
 {
 	const struct label *labels;
@@ -484,7 +484,7 @@ static void add_text(struct pprof *w, const char *key, uint32_t text)
 		add_label(w, string_index(w, key, ""), profile_string(w, text), 0);
 }
 
-/* Who ended the wait, as the leaf says it. */
+/* The thread that ended the wait, as in the leaf. */
 static void add_waker(struct pprof *w, const struct profile_stack *stack)
 {
 	const struct profile *profile = w->profile;

@@ -400,7 +400,7 @@ static int read_all(struct pprof *p)
 	return profile_read_file_add(p->read, &p->file, p->why);
 }
 
-/* What a vec of this file took is there again for the next one. */
+/* Gives the memory of this file's vec back for the next one. */
 static void vec_drop(struct pprof *p, struct vec *vec, size_t size)
 {
 	p->read->builder.budget.bytes -= vec->cap * size;

@@ -16,7 +16,7 @@
 #define MAX_TEXT_BYTES (64U << 20)
 #define MAX_ONE_TEXT (4 * TEXT_MAX)
 
-/* Of struct stack_path: what comes next. */
+/* The next element of a struct stack_path. */
 enum {
 	STEP_CONTAINER,
 	STEP_PROCESS,

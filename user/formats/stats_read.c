@@ -60,7 +60,7 @@ static void agent_add(struct run_stats *to, const json_t *agent)
 	for (i = 0; source && i < 2; i++)
 		if (!strcmp(source, sources[i]))
 			to->bpf_ns_source = sources[i];
-	/* Of several agents, the largest. */
+	/* With several agents, the largest value. */
 	bytes = count_of(agent, "memory_bytes");
 	if (bytes < to->memory_bytes)
 		return;

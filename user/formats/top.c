@@ -171,7 +171,7 @@ static uint64_t process_cpu_ns(const struct top *top, uint32_t index)
 	return cpu_ns || top->profile->time != PROFILE_TIME_CPU ? cpu_ns : top->process_ns[index];
 }
 
-/* Of the process under all its names and titles. */
+/* The sum over all names and titles of the process. */
 static uint64_t whole_cpu_ns(const struct top *top, uint32_t index)
 {
 	const struct profile_process *processes = top->profile->processes;

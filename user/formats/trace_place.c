@@ -29,7 +29,7 @@ static int folder_of(struct buf *dst, const char *path)
 	return buf_error(dst);
 }
 
-/* Where there is no file to be beside of. */
+/* Opens a file in the first temporary folder that works. */
 static int open_anywhere(int (*open)(void *arg, const char *folder), void *arg)
 {
 	const char *const folders[] = { getenv("TMPDIR"), "/tmp", "/var/tmp", "/dev/shm" };

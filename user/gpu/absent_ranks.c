@@ -233,7 +233,7 @@ static struct absent_rank_thread *thread_find(struct absent_ranks *where, uint32
 	return NULL;
 }
 
-/* Of those that a sample met. 0 or -ENOMEM. */
+/* Adds the stacks of threads with samples. 0 or -ENOMEM. */
 static int sampled_take(struct absent_ranks *where, const struct dump *dump)
 {
 	const struct process_dump *process;
@@ -335,7 +335,7 @@ const struct absent_rank *absent_ranks_of(const struct absent_ranks *where, uint
 	return NULL;
 }
 
-/* What the rows read. */
+/* The values that the rows read. */
 struct absent_ranks_counts {
 	uint64_t unread, unsampled, cut;
 };

@@ -254,7 +254,7 @@ static void process_scan(struct gap_sampler *sleepers, struct sleeper *sleeper,
 		sleeper->gap_ns = waits->idle_ns;
 		sleeper->reported_ns = waits->idle_ns;
 	}
-	/* That is no time of the gap. Asked first: a copy that begins after this is not slept in until now. */
+	/* A copy is no time of the gap. It is read first: a later copy cannot have been slept in until now. */
 	if (gpu_maps_thread_copies(&sleepers->watch->sampler->reader.session, waits->idle_tid,
 				   waits->start_ns))
 		return;
@@ -265,7 +265,7 @@ static void process_scan(struct gap_sampler *sleepers, struct sleeper *sleeper,
 	tasks_fini(&tasks);
 }
 
-/* Which processes there are is not asked for at each look: that takes longer than all the rest. */
+/* Listing all processes takes longer than the rest, so not each scan does it. */
 static void refresh(struct gap_sampler *sleepers, uint64_t now_ns)
 {
 	const struct session *session = &sleepers->watch->sampler->reader.session;

@@ -260,7 +260,7 @@ void gpu_monitor_log(struct gpu_monitor *watch)
 		log_info("no process has loaded libcuda or libnccl yet");
 }
 
-/* What the rows read. */
+/* The values that the rows read. */
 struct lost {
 	uint64_t counters[GPU_NR_COUNTERS];
 	uint64_t unknown, table_full, refused, unsearched;

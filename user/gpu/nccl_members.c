@@ -70,7 +70,7 @@ static const struct gpu_report_open *open_of(const struct gpu_report_process *pr
 	return found;
 }
 
-/* Where NCCL's calls only enqueue, a rank waits in a call that synchronizes. */
+/* If calls of NCCL only enqueue, a rank waits in a call that synchronizes. */
 static const struct gpu_report_open *other_open_of(const struct gpu_report_process *process,
 						   uint64_t comm)
 {

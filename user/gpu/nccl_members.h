@@ -45,7 +45,7 @@ struct nccl_counts {
 	double most_waiting; /* calls of a waiting member */
 	const struct nccl_member *longest; /* the one that waits longest */
 	const struct nccl_member *elsewhere; /* the one that waits longest in a call elsewhere */
-	/* Of the members whose calls are counted: */
+	/* Sums over the members whose calls are counted. */
 	double fewest, most; /* calls */
 	const struct nccl_member *busiest; /* the one with most calls; NULL: no member is counted */
 	double shortest_run, longest_run; /* seconds of their files */

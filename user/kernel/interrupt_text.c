@@ -48,7 +48,7 @@ static void find_idt(struct bpfprof_cfg *cfg, const char *path)
 		return;
 	cfg->softirq_start = ranges[0].start;
 	cfg->softirq_end = ranges[0].end;
-	/* Where compilers split it; the text between is softirq.c, too. */
+	/* Compilers may split it; the text between the parts belongs to softirq.c, too. */
 	if (part->start && part->start < cfg->softirq_start &&
 	    cfg->softirq_start - part->start < SOFTIRQ_BYTES)
 		cfg->softirq_start = part->start;

@@ -208,7 +208,7 @@ static long look_run(void *arg)
 	fd = image_find(&place, &identity, &st, &way);
 	found = fd >= 0;
 	if (!found) {
-		/* Where the folder itself is not seen, the file may be there all the same. */
+		/* The file may exist although the folder cannot be seen. */
 		identity.folder = true;
 		place.path = job->folder;
 		fd = image_find(&place, &identity, &st, &way);

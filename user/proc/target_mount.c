@@ -27,7 +27,7 @@ struct search {
 	int err;
 };
 
-/* Of mounts on one point the last one counts, of several points the longest. */
+/* The last mount on a point counts, and the longest of several points. */
 static bool search_line(void *arg, const struct mount_line *line)
 {
 	struct search *s = arg;

@@ -401,7 +401,7 @@ int64_t aggregate_hold(struct aggregate *a, const struct aggregate_call_at *at, 
 	return sample;
 }
 
-/* Which way the stack ends, as wire_stack_join() has left it. */
+/* Fills in how the stack ends, as wire_stack_join() left it. */
 static void ends_fill(const struct aggregate *a, uint32_t stack, struct aggregate_input *input,
 		      struct bpfprof_sample *sample)
 {

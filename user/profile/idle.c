@@ -364,7 +364,7 @@ int profile_fold_idle(struct profile *profile, struct idle_counts *ret)
 	return 0;
 }
 
-/* What the rows read. */
+/* The values that the rows read. */
 struct parked_counts {
 	uint64_t samples, stacks, ms;
 };

@@ -25,7 +25,7 @@ struct live_rows {
 	uint64_t nr_evicted;
 };
 
-/* What a frame of a sample adds to a row. */
+/* The part of a row that a frame of a sample adds. */
 struct live_amount {
 	uint32_t views; /* bits: adds to the total times of these views */
 	uint32_t leaf_views; /* bits: adds to the own times of these views */

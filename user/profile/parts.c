@@ -54,7 +54,7 @@ static int compare_keys(const void *a, const void *b, void *arg)
 	return sorted_order(x, y);
 }
 
-/* Of pods, group 0 is that of no pod, whether there is one or not. */
+/* With pods, group 0 is always the group without a pod. */
 static int groups_make(struct profile_parts *parts)
 {
 	const struct profile *profile = parts->profile;

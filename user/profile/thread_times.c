@@ -35,11 +35,11 @@ struct thread_time {
 	uint64_t after_ns; /* time after the boundary that samples have covered */
 	uint64_t open_since_ns; /* begin of the wait whose stack is in `latest`, 0: none */
 	bool heard; /* a sample has come */
-	bool seen; /* since the border */
+	bool seen; /* since the interval boundary */
 	bool settled; /* all time before the boundary was added */
 };
 
-/* Where time before the border goes, or time at all. */
+/* The sink of time before the interval boundary, or of all time. */
 struct thread_side {
 	struct aggregate *aggregate;
 	struct thread_samples *samples;

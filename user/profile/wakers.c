@@ -84,7 +84,7 @@ void wakers_free(struct wakers *wakers)
 	free(wakers);
 }
 
-/* Of a comm, which need not end, or a longer text. */
+/* Copies a comm, which may have no end, or a longer text. */
 static void name_copy(char *dst, size_t cap, const char *src, size_t max)
 {
 	size_t len = strnlen(src, max < cap - 1 ? max : cap - 1);

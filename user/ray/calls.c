@@ -46,7 +46,7 @@ static bool begins_rest(const char *title, const char *comm)
 	return !strncmp(comm, title, len) && (len == COMM_MAX || comm[len] == '.');
 }
 
-/* Of a title without method. */
+/* Parses a title without a method. */
 static bool begins_call(const struct calls *calls, const char *title, bool wanted,
 			const char *old_comm)
 {

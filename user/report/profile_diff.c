@@ -90,7 +90,7 @@ static int choose_per(struct profile_diff *diff, enum diff_per per)
 	return 0;
 }
 
-/* Where one side has samples alone, both are compared by these. */
+/* If one side has only samples, both are compared by samples. */
 static bool only_counts(const struct profile_diff *diff)
 {
 	return diff->sides[0].profile->value.only_counts ||

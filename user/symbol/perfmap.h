@@ -19,7 +19,7 @@ struct perfmap_query {
 	uint64_t start;
 };
 
-/* Of a larger file half of these bytes are read at its beginning and half at its end. */
+/* In a larger file half of these bytes are read at the beginning and half at the end. */
 #define PERFMAP_MAX_BYTES (128U << 20)
 
 /*

@@ -130,7 +130,7 @@ int task_trace_error(const struct task_trace *trace)
 	return spool_error(trace->spool);
 }
 
-/* What the rows read. */
+/* The values that the rows read. */
 struct task_trace_counts {
 	uint64_t calls, names;
 };

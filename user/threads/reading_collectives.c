@@ -82,7 +82,7 @@ static bool text_read(struct elf_image *elf, uint64_t rva, char name[NCCL_INFO_N
 	return true;
 }
 
-/* Where the process maps the image; false: at more than MAX_PLACES places. */
+/* Finds the places of the image in the process; false: there are more than MAX_PLACES. */
 static bool places_find(struct library *library, const struct process *process,
 			const struct image *image)
 {

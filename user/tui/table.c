@@ -228,7 +228,7 @@ static void add_process(struct buf *dst, const struct live *live, const struct l
 	buf_add_str(dst, "  ");
 }
 
-/* Of the row's process: a function that launches is on the GPU's profile, not here. */
+/* The row's process: functions that launch are in the profile of GPU calls, not here. */
 static void add_calls(struct buf *dst, const struct live *live, const struct live_row *row,
 		      const struct table_options *options)
 {

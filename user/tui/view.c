@@ -499,7 +499,7 @@ int view_page(struct view *view, const struct live *live, const struct view_stat
 	table.gpu = status->gpu;
 	table.calls = status->calls;
 	table.nr_calls = status->nr_calls;
-	/* Of a screen of a few rows the table's are the most useful. */
+	/* On a screen of a few rows the rows of the table are the most useful. */
 	if (!rows || rows > HEAD_ROWS + 2)
 		head_add(view, live, status, &table, &page);
 	if (status->gpu && (!rows || rows > HEAD_ROWS + CALLS_LINES + 4))

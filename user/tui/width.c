@@ -84,7 +84,7 @@ static size_t add_between(struct buf *dst, const char *text, size_t from, size_t
 	return added;
 }
 
-/* Of the columns, tail ones are for the text's end. */
+/* The last `tail` columns are for the end of the text. */
 static size_t add_cut(struct buf *dst, const char *text, size_t columns, size_t tail)
 {
 	size_t have = width_of(text), head, added;
