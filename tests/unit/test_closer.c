@@ -4,6 +4,8 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 Test(closer, closes_everything_before_it_ends)
@@ -30,4 +32,27 @@ Test(closer, nothing_to_close)
 	cr_assert_eq(closer_new(&closer), 0);
 	closer_free(closer);
 	closer_free(NULL);
+}
+
+/* A child has all descriptors of its parent until it ends. */
+Test(closer, child_that_lives_on, .timeout = 30)
+{
+	struct closer *closer;
+	pid_t child;
+	int fd;
+
+	cr_assert_eq(closer_new(&closer), 0);
+	child = fork();
+	cr_assert(child >= 0);
+	if (!child) {
+		pause();
+		_exit(0);
+	}
+	fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	cr_assert(fd >= 0);
+	closer_close(closer, fd);
+	closer_free(closer);
+	cr_assert(fcntl(fd, F_GETFD) < 0 && errno == EBADF);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
 }

@@ -9,6 +9,7 @@
 
 #define NR_THREADS 8
 #define STACK_BYTES (64U << 10)
+#define END (-1) /* takes the place of a descriptor: the thread that reads it ends */
 
 struct closer {
 	int take_fd, give_fd; /* a pipe of descriptors */
@@ -22,7 +23,7 @@ static void *run(void *arg)
 	int fd;
 
 	/* So few bytes are taken at once or not at all: pipe(7). */
-	while (read(closer->take_fd, &fd, sizeof(fd)) == sizeof(fd))
+	while (read(closer->take_fd, &fd, sizeof(fd)) == sizeof(fd) && fd != END)
 		close(fd);
 	return NULL;
 }
@@ -59,10 +60,15 @@ int closer_new(struct closer **ret)
 
 void closer_free(struct closer *closer)
 {
+	const int end = END;
 	int i;
 
 	if (!closer)
 		return;
+	/* A child of ours may hold the pipe open, too: its end would never be read. */
+	for (i = 0; i < closer->nr_threads; i++)
+		if (write(closer->give_fd, &end, sizeof(end)) != sizeof(end))
+			break;
 	close(closer->give_fd);
 	for (i = 0; i < closer->nr_threads; i++)
 		pthread_join(closer->threads[i], NULL);

@@ -97,6 +97,8 @@ void gap_sampler_free(struct gap_sampler *sleepers)
 		return;
 	for (i = 0; i < BPFPROF_GPU_MAX_WAITS; i++)
 		sleeper_clear(sleepers, &sleepers->all[i]);
+	if (sleepers->watch->sampler) /* it is open */
+		thread_read_end(&sleepers->watch->sampler->reader, THREAD_OWNER_GAPS);
 	free(sleepers);
 }
 
