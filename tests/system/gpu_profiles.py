@@ -3,8 +3,6 @@
 
 import collections
 import json
-import os
-import re
 import shutil
 import subprocess
 import time
@@ -42,33 +40,6 @@ class Steps(Caller):
     def end(self):
         self.process.stdin.close()
         self.process.wait(SECONDS)
-
-
-class Run:
-    """A running bpfprof that has hooked libcuda."""
-
-    def __init__(self, context, *args):
-        self.context = context
-        self.path = context.path("messages-%d" % len(os.listdir(context.dir)))
-        with open(self.path, "wb") as file:
-            self.process = context.start(*args, stderr=file)
-
-    def messages(self):
-        with open(self.path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-
-    def wait_for(self, pattern):
-        end = time.monotonic() + SECONDS
-        while not re.search(pattern, self.messages()):
-            check(self.process.poll() is None, "it has ended: " + self.messages()[-2000:])
-            check(time.monotonic() < end, "never said: %s\n%s" % (pattern, self.messages()[-2000:]))
-            time.sleep(0.05)
-
-    def interrupt(self):
-        self.process.send_signal(2)
-        done = self.context.finish(self.process, 2 * SECONDS)
-        done.err = self.messages().encode()
-        return done.expect(0)
 
 
 class Calls:

@@ -80,15 +80,14 @@ class Caller:
         return json.loads(self.line())
 
 
-class Watch:
-    """A running bpfprof gpu that has hooked what there is."""
+class Run:
+    """A running bpfprof; its messages go to a file."""
 
     def __init__(self, context, *args, env=None):
         self.context = context
         self.path = context.path("messages-%d" % len(os.listdir(context.dir)))
         with open(self.path, "wb") as file:
-            self.process = context.start("gpu", "--once", *args, stderr=file, env=env)
-        self.wait_for(r"watching \d+ functions? in \d+ librar")
+            self.process = context.start(*args, stderr=file, env=env)
 
     def messages(self):
         with open(self.path, encoding="utf-8", errors="replace") as file:
@@ -103,13 +102,26 @@ class Watch:
             check(time.monotonic() < end, "never said: %s\n%s" % (pattern, self.messages()[-2000:]))
             time.sleep(0.05)
 
-    def end(self, interrupt=True):
-        """What it wrote to standard output."""
-        if interrupt:
-            self.process.send_signal(signal.SIGINT)
+    def interrupt(self):
+        self.process.send_signal(signal.SIGINT)
+        return self.finish()
+
+    def finish(self):
         done = self.context.finish(self.process, 2 * SECONDS)
         done.err = self.messages().encode()
-        return done.expect(0).out.decode("utf-8")
+        return done.expect(0)
+
+
+class Watch(Run):
+    """A running bpfprof gpu that has hooked the libraries that are mapped."""
+
+    def __init__(self, context, *args, env=None):
+        super().__init__(context, "gpu", "--once", *args, env=env)
+        self.wait_for(r"watching \d+ functions? in \d+ librar")
+
+    def end(self, interrupt=True):
+        """What it wrote to standard output."""
+        return (self.interrupt() if interrupt else self.finish()).out.decode("utf-8")
 
 
 class Seen:

@@ -13,11 +13,11 @@ import time
 import urllib.request
 
 from gpu_profiles import (
-    ALLOCATE, BUDGET, KINDS, PARTS, TENSORS, ZERO, Calls, Rounds, Run, Steps, check_completions,
+    ALLOCATE, BUDGET, KINDS, PARTS, TENSORS, ZERO, Calls, Rounds, Steps, check_completions,
     check_parts, completions, launched, launched_of)
 from daemons import Daemon
 from dumps import wait_for
-from gpu_truth import SECONDS, Caller
+from gpu_truth import SECONDS, Caller, Run
 from harness import Skip, check, test
 from loaded import private_stacks
 from test_gpu_gc import BEGIN, SPOILED, interpreter

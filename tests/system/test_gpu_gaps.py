@@ -7,8 +7,7 @@ import math
 import os
 
 from daemons import Daemon
-from gpu_profiles import Run
-from gpu_truth import Caller, Seen, Watch, fakes, is_frame
+from gpu_truth import Caller, Run, Seen, Watch, fakes, is_frame
 from harness import MODES, check, test
 from pprof import Pprof
 from test_gpu_continuous import hooked, next_interval

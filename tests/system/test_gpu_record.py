@@ -9,9 +9,9 @@ import time
 
 import chains
 from gpu_profiles import (
-    KINDS, PARTS, SHARE, Calls, Rounds, Run, Steps, check_completions, check_parts, folded_total,
+    KINDS, PARTS, SHARE, Calls, Rounds, Steps, check_completions, check_parts, folded_total,
     launched, launched_of, shares_of)
-from gpu_truth import Caller, equal
+from gpu_truth import Caller, Run, equal
 from harness import MODES, check, test
 
 BESIDE = True

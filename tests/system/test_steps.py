@@ -7,8 +7,7 @@ import signal
 import time
 
 import chains
-from gpu_profiles import Run
-from gpu_truth import Caller, Files, fakes
+from gpu_truth import Caller, Files, Run, fakes
 from harness import MODES, check, test
 
 BESIDE = True

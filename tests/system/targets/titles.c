@@ -17,42 +17,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <time.h>
 #include <unistd.h>
 
-static char *area;
-static size_t room;
-
-static void title_set(const char *title)
-{
-	size_t len = strnlen(title, room - 1);
-
-	memcpy(area, title, len);
-	memset(area + len, 0, room - len);
-	prctl(PR_SET_NAME, area);
-}
-
-static unsigned long long clock_ns(clockid_t id)
-{
-	struct timespec ts;
-
-	clock_gettime(id, &ts);
-	return (unsigned long long)ts.tv_sec * 1000000000ULL + (unsigned long long)ts.tv_nsec;
-}
+#include "worker_title.h"
 
 static __attribute__((noinline)) unsigned long long burn(unsigned long long ns)
 {
-	unsigned long long start = clock_ns(CLOCK_THREAD_CPUTIME_ID), now;
+	unsigned long long start = clock_ns(CLOCK_THREAD_CPUTIME_ID), at;
 	volatile unsigned int x = 1;
 	int i;
 
 	do {
 		for (i = 0; i < 20000; i++)
 			x = x * 1103515245 + 12345;
-		now = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-	} while (now - start < ns);
-	return now - start;
+		at = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	} while (at - start < ns);
+	return at - start;
 }
 
 static void shares(unsigned long long ns)
@@ -77,7 +57,7 @@ static void many(unsigned long long end)
 	char title[64];
 	unsigned int i;
 
-	for (i = 0; clock_ns(CLOCK_MONOTONIC) < end; i++) {
+	for (i = 0; now() < end; i++) {
 		snprintf(title, sizeof(title), "ray::task_%u", i);
 		title_set(title);
 		burn(1000000);
@@ -92,7 +72,7 @@ static void bad(unsigned long long end)
 
 	title_set("ray::Good.one");
 	burn(300000000);
-	for (i = 0; clock_ns(CLOCK_MONOTONIC) < end; i++) {
+	for (i = 0; now() < end; i++) {
 		title_set(titles[i % 5]);
 		prctl(PR_SET_NAME, "ray::Good.one");
 		burn(5000000);
@@ -108,7 +88,7 @@ int main(int argc, char **argv)
 		prctl(PR_SET_DUMPABLE, 0);
 	if (argc != 4)
 		return 2;
-	end = clock_ns(CLOCK_MONOTONIC) + strtoull(argv[1], NULL, 10) * 1000000000ULL;
+	end = now() + strtoull(argv[1], NULL, 10) * 1000000000ULL;
 	const char *mode = strdup(argv[3]);
 
 	area = argv[0];
@@ -138,7 +118,7 @@ int main(int argc, char **argv)
 		memset(area + 5, 'y', room - 5);
 		prctl(PR_SET_NAME, "ray::yyy");
 	}
-	while (clock_ns(CLOCK_MONOTONIC) < end)
+	while (now() < end)
 		burn(10000000);
 	return 0;
 }

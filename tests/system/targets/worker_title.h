@@ -20,12 +20,17 @@ static void title_set(const char *title)
 	prctl(PR_SET_NAME, area);
 }
 
-static unsigned long long now(void)
+static inline unsigned long long clock_ns(clockid_t id)
 {
 	struct timespec ts;
 
-	clock_gettime(CLOCK_MONOTONIC, &ts);
+	clock_gettime(id, &ts);
 	return (unsigned long long)ts.tv_sec * 1000000000ULL + (unsigned long long)ts.tv_nsec;
+}
+
+static inline unsigned long long now(void)
+{
+	return clock_ns(CLOCK_MONOTONIC);
 }
 
 #endif
