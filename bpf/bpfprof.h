@@ -69,7 +69,7 @@ struct bpfprof_sample {
 	 */
 };
 
-/* The place at which a walk stopped, with the state from which user space goes on. */
+/* The kernel stops a walk here; user space goes on with this state. */
 struct bpfprof_miss_point {
 	__u64 regs[BPFPROF_NR_REGS];
 	__u32 regs_valid; /* bit n: regs[n] is known */

@@ -29,7 +29,7 @@ enum bpfprof_counter {
 	BPFPROF_COUNT_STALE = 16,
 	BPFPROF_COUNT_TARGET_LOST = 17, /* a child of a target could not be added to the filter */
 	BPFPROF_COUNT_TIMER_LATE = 18, /* timer ticks left out because the one before came late */
-	BPFPROF_COUNT_CODES_FULL = 19, /* code objects for which the map codes had no room */
+	BPFPROF_COUNT_CODES_FULL = 19, /* the map codes was full: code objects are missing */
 	BPFPROF_COUNT_KERNEL_WORKER = 20, /* samples of threads that never enter user mode */
 	/* Timer ticks whose own interrupt frames were not recognized. */
 	BPFPROF_COUNT_OWN_UNKNOWN = 21,

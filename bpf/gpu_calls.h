@@ -168,7 +168,7 @@ struct bpfprof_gpu_key {
 	__u32 pid;
 	__u16 function;
 	__u16 flags; /* BPFPROF_KEY_* */
-	/* Of kernels and communicators; of graphs a hash of their content, 0: not known; else 0. */
+	/* The handle of a kernel or communicator; the hash of a graph's content; 0: none or not known. */
 	__u64 handle;
 	__u64 stream;
 	/* Launches: grid, block; NCCL: datatype, extra; GC: generation; else 0. */
@@ -383,9 +383,9 @@ struct bpfprof_gpu_thread {
 };
 
 #define BPFPROF_GPU_MAX_WAITS 128 /* processes */
-/* Of a process, with work that may be unfinished; a power of two. */
+/* A process may have this many streams with unfinished work; a power of two. */
 #define BPFPROF_GPU_MAX_STREAMS 32
-#define BPFPROF_GPU_MAX_EVENTS 4096 /* of a process, recorded behind such work */
+#define BPFPROF_GPU_MAX_EVENTS 4096 /* events of one process, recorded behind such work */
 
 #define BPFPROF_GPU_MAX_AFTER 4 /* other streams that a stream waits for; a power of two */
 

@@ -48,9 +48,9 @@ struct bpfprof_task_id {
 };
 
 /*
- * Where a process lives. It leads to the container of the process even after the process has ended.
- * It is sent when a process begins, with its mappings and with a miss (the first sample of an
- * unknown process is a miss), so other samples do not pay for it.
+ * The namespaces and pids of a process. User space finds its container by them, even after the process
+ * has ended. The kernel sends them when a process begins, with its mappings and with a miss (the first
+ * sample of an unknown process is a miss), so other samples do not pay for them.
  */
 struct bpfprof_place {
 	__u64 mnt_ns; /* number of its mount namespace, never reused; 0 = not known */

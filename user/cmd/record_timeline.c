@@ -277,7 +277,7 @@ const struct counter record_timeline_counters[] = {
 	{ COUNTER_TRACE, "processes_unread", AT(unread),
 	  .help = "workers whose process could not be read any more" },
 	{ COUNTER_TRACE, "calls_without_container", AT(no_container),
-	  .help = "calls for which the container is not known any more" },
+	  .help = "calls that --pod or --container left out, as their container is not known" },
 	{ 0 },
 };
 

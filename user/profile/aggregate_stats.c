@@ -10,8 +10,9 @@ const struct counter aggregate_counters[] = {
 	{ COUNTER_STACKS, "python_frames_missing", AT(counts.unmerged[PYTHON_UNMERGED_MISSING]),
 	  .help = "unmerged: Python runs, and its frames are not known (yet)" },
 	{ COUNTER_STACKS, "python_calls_without_frames", AT(counts.unmerged[PYTHON_UNMERGED_CALLS]),
-	  .help = "unmerged: C calls of Python's eval loop for which there is no Python frame, as "
-		  "in stacks that a library switches" },
+	  .help = "unmerged: C calls of Python's eval loop that run no known Python frame: a "
+		  "library may "
+		  "switch stacks" },
 	{ COUNTER_STACKS, "python_frames_without_calls",
 	  AT(counts.unmerged[PYTHON_UNMERGED_FRAMES]),
 	  .help = "unmerged: Python frames that no C call of Python's eval loop runs; compiled "
