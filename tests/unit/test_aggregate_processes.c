@@ -107,18 +107,23 @@ Test(aggregate, growth)
 	}
 }
 
-static void add_in(uint32_t pid, uint64_t mnt_ns, const struct container *container)
+/* Adds a sample of the process with these facts about it. */
+static void add_with(uint32_t pid, struct aggregate_input facts)
 {
 	const uint64_t frame = KIND(NATIVE) | 1;
 	struct bpfprof_sample sample = aggregate_sample_of(pid, pid, "p");
-	struct aggregate_input input = { .sample = &sample,
-					 .user = &frame,
-					 .nr_user = 1,
-					 .stop = BPFPROF_STOP_COMPLETE,
-					 .place = { .mnt_ns = mnt_ns, .pod_pid = pid - 100 },
-					 .container = container };
 
-	aggregate_add(made_aggregate, &input);
+	facts.sample = &sample;
+	facts.user = &frame;
+	facts.nr_user = 1;
+	facts.stop = BPFPROF_STOP_COMPLETE;
+	aggregate_add(made_aggregate, &facts);
+}
+
+static void add_in(uint32_t pid, uint64_t mnt_ns, const struct container *container)
+{
+	add_with(pid, (struct aggregate_input){ .place = { .mnt_ns = mnt_ns, .pod_pid = pid - 100 },
+						.container = container });
 }
 
 static struct container container_of_pod(const char *id, const char *pod)
@@ -236,16 +241,7 @@ Test(aggregate, containers_are_bounded)
 
 static void add_ranked(uint32_t pid, const struct ranks *ranks, const struct container *container)
 {
-	const uint64_t frame = KIND(NATIVE) | 1;
-	struct bpfprof_sample sample = aggregate_sample_of(pid, pid, "p");
-	struct aggregate_input input = { .sample = &sample,
-					 .user = &frame,
-					 .nr_user = 1,
-					 .stop = BPFPROF_STOP_COMPLETE,
-					 .ranks = ranks,
-					 .container = container };
-
-	aggregate_add(made_aggregate, &input);
+	add_with(pid, (struct aggregate_input){ .ranks = ranks, .container = container });
 }
 
 /* Kept once for all processes that say the same; may come after the first sample. */
