@@ -131,7 +131,7 @@ static bool is_main(const struct python_target *target, const struct python_tsta
 {
 	const struct python_told_thread *thread = told_find(target, state);
 
-	return thread && thread->nr && !strcmp(thread->frames[0].name, "wait_and_report");
+	return thread && thread->nr && !strcmp(thread->frames[0].name, "wait_and_tell");
 }
 
 /* The main thread, and no other one, gets the GIL. */

@@ -363,12 +363,15 @@ const struct elf_segment *elf_image_segment(const struct elf_image *img, uint32_
 const struct elf_segment *elf_image_segment_at(const struct elf_image *img, uint64_t rva,
 					       uint32_t flags)
 {
-	const struct elf_segment *seg = img->segments, *end = seg + img->nr_segments;
+	const struct elf_segment *seg;
+	size_t i;
 
-	for (; seg < end; seg++)
+	for (i = 0; i < img->nr_segments; i++) {
+		seg = &img->segments[i];
 		if (seg->type == PT_LOAD && (seg->flags & flags) == flags && rva >= seg->va &&
 		    rva - seg->va < seg->file_bytes)
 			return seg;
+	}
 	return NULL;
 }
 
