@@ -53,6 +53,11 @@ Test(utf8, controls_cannot_be_printed)
 	cr_assert_eq(utf8_printable("\x1b[2J", SIZE_MAX), 0);
 	cr_assert_eq(utf8_printable("\x7f", 1), 0);
 	cr_assert_eq(utf8_printable("\xc2\x9b", 2), 0); /* U+009B, CSI */
+	cr_assert_eq(utf8_printable("\xe2\x80\xa8", 3), 0); /* U+2028, ends a line */
+	cr_assert_eq(utf8_printable("\xe2\x80\xae", 3), 0); /* U+202E, writes from right to left */
+	cr_assert_eq(utf8_printable("\xe2\x81\xa6", 3), 0); /* U+2066 */
+	cr_assert_eq(utf8_printable("\xd8\x9c", 2), 0); /* U+061C */
+	cr_assert_eq(utf8_printable("\xe2\x80\xa7", 3), 3);
 	cr_assert_eq(utf8_printable("\xc2\xa0", 2), 2);
 	cr_assert_eq(utf8_printable("a", 1), 1);
 }

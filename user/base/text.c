@@ -4,8 +4,6 @@
 #include "base/buf.h"
 #include "base/utf8.h"
 
-#include <ctype.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -19,13 +17,6 @@ static size_t decode(const char *str, uint32_t *ret)
 	size_t len = utf8_decode(str, SIZE_MAX, ret);
 
 	return len && *ret != 0xfffe && *ret != 0xffff ? len : 0;
-}
-
-/* Controls, line and paragraph separators, overrides of the text's direction. */
-static bool is_control(uint32_t c)
-{
-	return utf8_is_control(c) || c == 0x61c || c == 0x200e || c == 0x200f ||
-	       (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) || c == 0xfeff;
 }
 
 /* The next character, made safe: its bytes and their number; 0 at the end of str. */
@@ -44,7 +35,7 @@ static size_t safe_next(const char **str, const char *control, const char **ret_
 		return sizeof(REPLACEMENT) - 1;
 	}
 	*str += len;
-	if (is_control(c)) {
+	if (utf8_is_control(c)) {
 		*ret_bytes = control;
 		return 1;
 	}
@@ -96,7 +87,7 @@ void text_add_json(struct buf *dst, const char *str)
 			buf_add_str(dst, REPLACEMENT);
 		else if (c == '"' || c == '\\')
 			buf_printf(dst, "\\%c", (char)c);
-		else if (is_control(c))
+		else if (utf8_is_control(c))
 			buf_printf(dst, "\\u%04x", c);
 		else
 			buf_add(dst, str, len);
@@ -193,10 +184,17 @@ const char *text_base_name(const char *path)
 
 void text_add_typed(struct buf *dst, const char *text)
 {
-	size_t len = strlen(text);
+	size_t len = strlen(text), i = 0, n;
 
-	for (size_t i = 0; i < len && i < TYPED_MAX; i++)
-		buf_add_char(dst, iscntrl((unsigned char)text[i]) ? '?' : text[i]);
-	if (len > TYPED_MAX)
+	for (; i < len; i += n ? n : 1) {
+		n = utf8_printable(text + i, len - i);
+		if (i + (n ? n : 1) > TYPED_MAX)
+			break;
+		if (n)
+			buf_add(dst, text + i, n);
+		else
+			buf_add_char(dst, '?');
+	}
+	if (i < len)
 		buf_add_str(dst, "...");
 }

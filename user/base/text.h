@@ -34,7 +34,7 @@ void text_xml(FILE *out, const char *str);
 /* Last part of a path. */
 const char *text_base_name(const char *path);
 
-/* Adds text that a user typed: cut to a readable length, control characters as '?'. */
+/* Adds text that a user typed: cut to a readable length, what a terminal may not get as '?'. */
 void text_add_typed(struct buf *dst, const char *text);
 
 #endif

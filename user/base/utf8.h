@@ -20,7 +20,10 @@ size_t utf8_encode(char dst[UTF8_MAX], uint32_t c);
 
 /* True for the second and later bytes of a character. */
 bool utf8_continues(char byte);
-/* True for characters that control a terminal: C0, DEL, C1. */
+/*
+ * True for characters that control a terminal (C0, DEL, C1), that end a line (U+2028, U+2029), or that
+ * change the direction of the text around them.
+ */
 bool utf8_is_control(uint32_t c);
 /* The length of the character at text; 0 for a control character and for bytes that are not UTF-8. */
 size_t utf8_printable(const char *text, size_t left);

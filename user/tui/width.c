@@ -29,12 +29,12 @@ struct cell {
 	size_t columns;
 };
 
-/* Overrides of the direction of text, separators of lines, joiners: they change other columns. */
+/* Joiners and invisible characters change other columns, too. */
 static bool is_control(uint32_t c)
 {
-	return utf8_is_control(c) || c == 0xad || c == 0x61c || (c >= 0x200b && c <= 0x200f) ||
-	       (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) ||
-	       (c >= 0xfe00 && c <= 0xfe0f) || c == 0xfeff || (c >= 0xe0000 && c <= 0xe0fff);
+	return utf8_is_control(c) || c == 0xad || (c >= 0x200b && c <= 0x200d) ||
+	       (c >= 0x2060 && c <= 0x206f) || (c >= 0xfe00 && c <= 0xfe0f) ||
+	       (c >= 0xe0000 && c <= 0xe0fff);
 }
 
 /* The next cell of text; *marks counts characters without a width since the last one with a width. */
