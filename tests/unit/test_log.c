@@ -70,8 +70,10 @@ Test(log, logfmt)
 	cr_assert_eq(strncmp(text, "time=20", 7), 0, "%s", text);
 	rest = strchr(text, ' ');
 	cr_assert(rest);
-	cr_expect_str_eq(rest, " level=warn msg=\"not written\" file=cpu-1.pb.gz "
-			       "why=\"a \\\"b\\\"\\\\\\n\\u001b[31m?=\" none=\"\" bytes=12\n");
+	cr_expect_str_eq(
+		rest,
+		" level=warn msg=\"not written\" file=cpu-1.pb.gz "
+		"why=\"a \\\"b\\\"\\\\\\u000a\\u001b[31m\xef\xbf\xbd=\" none=\"\" bytes=12\n");
 	cr_expect_eq(rest - text, (long)strlen("time=2026-11-21T14:46:20.123Z"));
 }
 
@@ -87,6 +89,45 @@ Test(log, json)
 	cr_assert(rest);
 	cr_expect_str_eq(rest, "\"level\":\"error\",\"msg\":\"failed\",\"why\":\"\\\"\\\\\\u0009\","
 			       "\"bytes\":12}\n");
+}
+
+/* A target chose it: it ends a line, begins one that looks like ours, and controls a terminal. */
+#define EVIL                                                                                       \
+	"a\nbpfprof: all is "                                                                      \
+	"well\r\t\x1b]0;t\x07\x7f\x9b\xc2\x85\xe2\x80\xa8\xe2\x80\xae\xff\xc3\xa9z"
+#define PLAIN "a?bpfprof: all is well???]0;t????????????\xc3\xa9z"
+#define QUOTED                                                                                     \
+	"a\\u000abpfprof: all is well\\u000d\\u0009\\u001b]0;t\\u0007\\u007f\xef\xbf\xbd\\u0085"   \
+	"\\u2028\\u202e\xef\xbf\xbd\xc3\xa9z"
+
+Test(log, text_of_a_target_is_one_line_without_controls)
+{
+	struct log_field field = { .key = "file", .text = EVIL };
+
+	log_warn("%s: odd", EVIL);
+	cr_expect_str_eq(said(), "bpfprof: warning: " PLAIN ": odd\n");
+	log_event(LOG_INFO, EVIL, &field, 1);
+	cr_expect_str_eq(said(), "bpfprof: " PLAIN " file=\"" QUOTED "\"\n");
+	log_set_format(LOG_LOGFMT);
+	log_warn("%s: odd", EVIL);
+	cr_expect_str_eq(strstr(said(), " level="), " level=warn msg=\"" QUOTED ": odd\"\n");
+	log_set_format(LOG_JSON);
+	log_warn("%s: odd", EVIL);
+	cr_expect_str_eq(strstr(said(), "\"level"),
+			 "\"level\":\"warn\",\"msg\":\"" QUOTED ": odd\"}\n");
+}
+
+Test(log, a_long_message_is_cut_visibly)
+{
+	static char text[10000];
+	const char *line;
+
+	memset(text, 'x', sizeof(text) - 1);
+	log_info("%s", text);
+	line = said();
+	cr_expect_eq(lines(line), 1);
+	cr_expect(strlen(line) > 8000 && strlen(line) < sizeof(text));
+	cr_expect_str_eq(line + strlen(line) - 5, "x...\n");
 }
 
 Test(log, limited)

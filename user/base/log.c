@@ -12,10 +12,13 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/clean_text.h"
+#include "base/text.h"
 #include "base/time.h"
 
 #define LINE_MAX_BYTES 65536
 #define MESSAGE_BYTES 8192
+#define CUT "..." /* the end of a longer one */
 #define NR_LIMITS 64 /* messages with a limit of their own; all others share one */
 
 static const char *const prefix[] = { "bpfprof: ", "bpfprof: warning: ", "bpfprof: ",
@@ -72,27 +75,6 @@ static bool limit_allows(const char *fmt, uint64_t *suppressed)
 	return true;
 }
 
-/* Quoted as JSON; bytes outside of ASCII may not be UTF-8 and become '?'. */
-static void add_quoted(struct buf *dst, const char *text)
-{
-	const char *c;
-
-	buf_add_char(dst, '"');
-	for (c = text; *c; c++) {
-		if (*c == '"' || *c == '\\') {
-			buf_add_char(dst, '\\');
-			buf_add_char(dst, *c);
-		} else if (*c == '\n') {
-			buf_add_str(dst, "\\n");
-		} else if ((unsigned char)*c < ' ' || *c == 0x7f) {
-			buf_printf(dst, "\\u%04x", (unsigned int)*c);
-		} else {
-			buf_add_char(dst, (unsigned char)*c < 0x80 ? *c : '?');
-		}
-	}
-	buf_add_char(dst, '"');
-}
-
 /* logfmt leaves the quotes out where it can. */
 static void add_value(struct buf *dst, const char *text)
 {
@@ -100,7 +82,7 @@ static void add_value(struct buf *dst, const char *text)
 				    "-_./:+,%@";
 
 	if (current_format == LOG_JSON || !*text || text[strspn(text, plain)])
-		add_quoted(dst, text);
+		text_add_json(dst, text);
 	else
 		buf_add_str(dst, text);
 }
@@ -131,13 +113,16 @@ static void add_time(struct buf *dst)
 	add_field(dst, "time", with_ms, 0);
 }
 
+/* Names of targets are in a message: it is one line, whatever they hold. */
 static void add_head(struct buf *dst, enum log_level level, const char *message)
 {
 	static const char *const names[] = { "error", "warn", "info", "debug" };
+	char clean[MESSAGE_BYTES];
 
 	if (current_format == LOG_PLAIN) {
+		clean_text(clean, sizeof(clean), message, strlen(message));
 		buf_add_str(dst, prefix[level]);
-		buf_add_str(dst, message);
+		buf_add_str(dst, clean);
 		return;
 	}
 	add_time(dst);
@@ -154,17 +139,16 @@ static bool can_write(void)
 }
 
 /* One write: lines of several processes do not mix. */
-static void line_write(struct buf *line)
+static void line_write(const char *line, size_t len)
 {
 	size_t done = 0;
 	ssize_t n;
 
-	if (current_format == LOG_JSON)
-		buf_add_char(line, '}');
-	buf_add_char(line, '\n');
-	for (; !buf_error(line) && done < line->len; done += (size_t)n) {
-		n = write(STDERR_FILENO, line->data + done, line->len - done);
-		if (n <= 0)
+	for (; done < len; done += (size_t)n) {
+		n = write(STDERR_FILENO, line + done, len - done);
+		if (n < 0 && errno == EINTR)
+			n = 0;
+		else if (n <= 0)
 			break;
 	}
 }
@@ -191,30 +175,44 @@ static void say(enum log_level level, const char *message, const char *key,
 	if (nr_unwritten)
 		add_field(&line, "unwritten", NULL, nr_unwritten);
 	nr_unwritten = 0;
-	line_write(&line);
+	if (current_format == LOG_JSON)
+		buf_add_char(&line, '}');
+	buf_add_char(&line, '\n');
+	if (!buf_error(&line))
+		line_write(line.data, line.len);
 	buf_fini(&line);
+}
+
+/* Needs no memory, so that a lack of it can be reported. */
+static void say_plain(enum log_level level, const char *message)
+{
+	char line[MESSAGE_BYTES + 32];
+	size_t len = strlen(prefix[level]);
+
+	memcpy(line, prefix[level], len);
+	clean_text(line + len, sizeof(line) - len - 1, message, strlen(message));
+	len = strlen(line);
+	line[len++] = '\n';
+	line_write(line, len);
 }
 
 void log_msg(enum log_level level, const char *fmt, ...)
 {
 	char message[MESSAGE_BYTES];
-	int saved = errno;
+	int saved = errno, len;
 	va_list ap;
 
 	if (level > current_level)
 		return;
 	va_start(ap, fmt);
-	if (current_format == LOG_PLAIN) { /* the verifier's log is long */
-		flockfile(stderr);
-		fputs(prefix[level], stderr);
-		vfprintf(stderr, fmt, ap);
-		fputc('\n', stderr);
-		funlockfile(stderr);
-	} else {
-		vsnprintf(message, sizeof(message), fmt, ap);
-		say(level, message, fmt, NULL, 0);
-	}
+	len = vsnprintf(message, sizeof(message), fmt, ap);
 	va_end(ap);
+	if (len >= (int)sizeof(message))
+		memcpy(message + sizeof(message) - sizeof(CUT), CUT, sizeof(CUT));
+	if (current_format == LOG_PLAIN)
+		say_plain(level, message);
+	else
+		say(level, message, fmt, NULL, 0);
 	errno = saved;
 }
 

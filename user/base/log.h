@@ -3,9 +3,11 @@
 #define BPFPROF_BASE_LOG_H
 
 /*
- * Messages to stderr, one line each, written at once. Rooms below capture return errors and leave
- * messages to their callers. The default form is for people; a daemon chooses one that machines read
- * too, which rate-limits repeated messages (log_set_format()).
+ * Messages to stderr, one line each, written at once. Text of targets may be in them: a byte of a
+ * control character or of invalid UTF-8 becomes '?', in a quoted value an escape. A message has at most
+ * 8 KiB. Rooms below capture return errors and leave messages to their callers. The default form is for
+ * people; a daemon chooses one that machines read too, which rate-limits repeated messages
+ * (log_set_format()).
  */
 
 #include <stddef.h>

@@ -638,6 +638,7 @@ static int libbpf_print(enum libbpf_print_level level, const char *fmt, va_list 
 static int libbpf_print(enum libbpf_print_level level, const char *fmt, va_list ap)
 {
 	__cleanup(free_mem) char *text = NULL;
+	char *rest, *line;
 	int len;
 
 	if (log_get_level() < LOG_DEBUG || level > libbpf_level)
@@ -646,11 +647,10 @@ static int libbpf_print(enum libbpf_print_level level, const char *fmt, va_list 
 	len = vasprintf(&text, fmt, ap);
 	if (len < 0)
 		text = NULL;
-	if (len > 0) {
-		if (text[len - 1] == '\n')
-			text[len - 1] = 0;
-		log_debug("%s", text);
-	}
+	rest = text;
+	while ((line = strsep(&rest, "\n")))
+		if (*line)
+			log_debug("%s", line);
 	return len;
 }
 
