@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/exit_status.h"
 #include "base/log.h"
+#include "base/print.h"
 #include "capture/requirements.h"
 #include "cmd/command.h"
 #include "cmd/doctor_files.h"
@@ -116,8 +117,9 @@ int doctor_run(const struct doctor_options *options)
 		log_error("doctor: %s", strerror(-err));
 		return EXIT_FAILED;
 	}
-	if (fputs(report.data, stdout) < 0 || fflush(stdout)) {
-		log_error("standard output: %s", strerror(errno));
+	err = print_lines(stdout, report.data, report.len);
+	if (err) {
+		log_error("standard output: %s", strerror(-err));
 		return EXIT_FAILED;
 	}
 	return status;

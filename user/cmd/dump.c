@@ -11,6 +11,7 @@
 #include "base/deadline.h"
 #include "base/exit_status.h"
 #include "base/log.h"
+#include "base/print.h"
 #include "base/strtab.h"
 #include "base/time.h"
 #include "capture/container_filter.h"
@@ -307,8 +308,7 @@ static int write_all(struct dumping *dumping)
 		.containers = options->verbose || container_filter_is_set(&options->containers),
 	};
 	__cleanup(buf_fini) struct buf out;
-	size_t done = 0;
-	ssize_t n;
+	int err;
 
 	buf_init(&out, MAX_OUTPUT_BYTES);
 	if (options->json)
@@ -319,17 +319,10 @@ static int write_all(struct dumping *dumping)
 		log_error("the dump is too large: %s", strerror(-buf_error(&out)));
 		return EXIT_FAILED;
 	}
-	while (done < out.len) {
-		n = write(STDOUT_FILENO, out.data + done, out.len - done);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0) {
-			log_error("standard output: %s", strerror(errno));
-			return EXIT_FAILED;
-		}
-		done += (size_t)n;
-	}
-	return EXIT_DONE;
+	err = print_lines(stdout, out.data, out.len);
+	if (err)
+		log_error("standard output: %s", strerror(-err));
+	return err ? EXIT_FAILED : EXIT_DONE;
 }
 
 static bool has_unsampled(const struct process_dump *process)

@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/exit_status.h"
 #include "base/log.h"
+#include "base/print.h"
 #include "base/signals.h"
 #include "base/time.h"
 #include "cmd/command.h"
@@ -195,9 +196,7 @@ static int print_text(struct gpu_job *job, const struct gpu_snapshot *snapshot)
 	buf_init(&text, TEXT_MAX);
 	err = gpu_report_build(&text, job, snapshot,
 			       &(struct gpu_report_how){ .columns = columns_of_stdout() });
-	if (!err && text.data && (fputs(text.data, stdout) < 0 || fflush(stdout)))
-		err = -errno;
-	return err;
+	return err ? err : print_lines(stdout, text.data, text.len);
 }
 
 static int finish(struct gpu_job *job, struct gpu_snapshot *snapshot)

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/exit_status.h"
 #include "base/log.h"
+#include "base/print.h"
 #include "base/text.h"
 #include "capture/requirements.h"
 #include "cmd/command.h"
@@ -30,10 +31,11 @@ static const char usage[] =
 /* Writes to standard output; EXIT_FAILED and one sentence if that fails. */
 static int print(const char *text)
 {
-	if (fputs(text, stdout) >= 0 && fflush(stdout) == 0)
-		return EXIT_DONE;
-	log_error("standard output: %s", strerror(errno));
-	return EXIT_FAILED;
+	int err = print_lines(stdout, text, strlen(text));
+
+	if (err)
+		log_error("standard output: %s", strerror(-err));
+	return err ? EXIT_FAILED : EXIT_DONE;
 }
 
 /* Once prints more, twice the messages of libbpf, too. */
@@ -109,6 +111,12 @@ static const struct command {
 	{ "doctor", &doctor_flags, run_doctor, "show what this machine lacks, and how to get it" },
 };
 
+static void commands_list(struct buf *dst)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		buf_printf(dst, "  %-9s%s\n", commands[i].name, commands[i].help);
+}
+
 static void main_help(struct buf *dst)
 {
 	buf_add_str(
@@ -117,8 +125,7 @@ static void main_help(struct buf *dst)
 		"Profiles a whole Linux machine from outside, without ptrace: kernel, native and\n"
 		"Python stacks, unwound in the kernel by BPF, no frame pointers needed.\n\n"
 		"Commands (each has --help):\n");
-	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
-		buf_printf(dst, "  %-9s%s\n", commands[i].name, commands[i].help);
+	commands_list(dst);
 	buf_add_str(
 		dst,
 		"\n"
@@ -157,13 +164,16 @@ static int print_help(const struct flag_set *flags)
 /* The exit status for a parser's result other than OPTIONS_RUN. */
 static int refuse(const struct command *command, int result, const struct buf *message)
 {
+	__cleanup(buf_fini) struct buf line = { .max = 2 * MESSAGE_MAX };
+
 	if (result == OPTIONS_HELP)
 		return print_help(command->flags);
-	if (result == -ENOMEM || buf_error(message)) {
+	buf_printf(&line, "bpfprof %s: %s\n", command->name, message->data ? message->data : "");
+	if (result == -ENOMEM || buf_error(message) || buf_error(&line)) {
 		log_error("out of memory");
 		return EXIT_FAILED;
 	}
-	fprintf(stderr, "bpfprof %s: %s\n", command->name, message->data);
+	print_lines(stderr, line.data, line.len);
 	return EXIT_USAGE;
 }
 
@@ -208,6 +218,17 @@ static int run_command(const struct command *command, int argc, char *argv[])
 	return err;
 }
 
+static int no_command(void)
+{
+	__cleanup(buf_fini) struct buf text = { .max = HELP_MAX };
+
+	buf_add_str(&text, usage);
+	commands_list(&text);
+	if (!buf_error(&text))
+		print_lines(stderr, text.data, text.len);
+	return EXIT_USAGE;
+}
+
 static int unknown_command(const char *word)
 {
 	static const char *const helps[] = { "help", "usage" };
@@ -236,12 +257,8 @@ int main(int argc, char *argv[])
 	/* A file-size limit or a closed pipe is an error of write(2), and ends nothing. */
 	signal(SIGXFSZ, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
-	if (argc < 2) {
-		fputs(usage, stderr);
-		for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
-			fprintf(stderr, "  %-9s%s\n", commands[i].name, commands[i].help);
-		return EXIT_USAGE;
-	}
+	if (argc < 2)
+		return no_command();
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
 		if (!strcmp(argv[1], commands[i].name))
 			return run_command(&commands[i], argc - 1, argv + 1);

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/exit_status.h"
 #include "base/log.h"
+#include "base/print.h"
 #include "base/strtab.h"
 #include "cmd/output_files.h"
 #include "cmd/record_timeline.h"
@@ -281,17 +282,20 @@ static int print_summary(const struct recording *rec, const struct profile *prof
 	const struct record_options *options = rec->options;
 	FILE *out = output_files_have_standard(options) ? stderr : stdout;
 	__cleanup(buf_fini) struct buf text = { .max = TEXT_MAX };
+	int err;
 
 	if (options->stats_path && !strcmp(options->stats_path, "-"))
 		out = stderr;
 	top_text(&text, profile, TOP_ROWS);
 	buf_add_char(&text, '\n');
 	stats_text(&text, &rec->stats, log_get_level() >= LOG_DEBUG);
-	if (!buf_error(&text) && fputs(text.data, out) >= 0 && !fflush(out))
-		return 0;
-	log_error("the summary cannot be written: %s",
-		  buf_error(&text) ? "out of memory" : strerror(errno));
-	return 1;
+	err = buf_error(&text);
+	if (!err)
+		err = print_lines(out, text.data, text.len);
+	if (err)
+		log_error("the summary cannot be written: %s",
+			  buf_error(&text) ? "out of memory" : strerror(-err));
+	return err != 0;
 }
 
 static int write_all(const struct recording *rec, const struct profile *profile, bool calls)

@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/exit_status.h"
 #include "base/log.h"
+#include "base/print.h"
 #include "base/text.h"
 #include "base/vec.h"
 
@@ -91,10 +92,9 @@ int report_print(const struct buf *text, int err)
 					      : strerror(-err));
 		return EXIT_FAILED;
 	}
-	if (fwrite(text->data, 1, text->len, stdout) == text->len && !fflush(stdout))
+	err = print_lines(stdout, text->data, text->len);
+	if (!err || err == -EPIPE) /* `| head` has read enough */
 		return EXIT_DONE;
-	if (errno == EPIPE) /* `| head` has read enough */
-		return EXIT_DONE;
-	log_error("standard output: %s", strerror(errno));
+	log_error("standard output: %s", strerror(-err));
 	return EXIT_FAILED;
 }

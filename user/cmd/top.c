@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/exit_status.h"
 #include "base/log.h"
+#include "base/print.h"
 #include "base/signals.h"
 #include "base/time.h"
 #include "capture/container_filter.h"
@@ -35,6 +36,7 @@
 #include "tui/view.h"
 #include "tui/width.h"
 
+#define PAGE_TEXT_BYTES (1U << 20)
 #define AGGREGATE_BYTES (4U << 20) /* of one interval; there are two for a moment */
 #define LOOK_MS 200 /* between two checks that the targets live */
 #define READING_MAX_NS                                                                             \
@@ -344,6 +346,7 @@ static int draw(struct top *top)
 
 static int print_page(struct top *top, size_t columns, size_t rows)
 {
+	__cleanup(buf_fini) struct buf text = { .max = PAGE_TEXT_BYTES };
 	struct page page;
 	size_t i;
 	int err;
@@ -356,13 +359,13 @@ static int print_page(struct top *top, size_t columns, size_t rows)
 		page.nr--;
 	while (page.nr && !page_text(&page, page.nr - 1)[0])
 		page.nr--;
-	for (i = 0; i < page.nr; i++)
-		if (fprintf(stdout, "%s\n", page_text(&page, i)) < 0)
-			err = -errno;
-	if (fflush(stdout) && !err)
-		err = -errno;
+	for (i = 0; i < page.nr; i++) {
+		buf_add_str(&text, page_text(&page, i));
+		buf_add_char(&text, '\n');
+	}
 	page_fini(&page);
-	return err;
+	err = buf_error(&text);
+	return err ? err : print_lines(stdout, text.data, text.len);
 }
 
 static void on_keys(struct top *top)
