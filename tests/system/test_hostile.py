@@ -73,14 +73,12 @@ def names(context):
     done = context.bpfprof("record", "-F", 997, "-d", "5", "--native",
                            *[word for name in outputs for word in ("-o", name)], "--stats",
                            "x.json").expect(0)
-    control = re.compile("[\x00-\x08\x0b-\x1f\x7f\x80-\x9f]")
-    found = control.search(done.text)
-    check(not found, "control characters on the terminal: %r" % found)
+    check_terminal("record", done.out, done.err)
     for name in outputs:
         if name == "x.pb.gz":
             continue
         text = context.text(name)  # must be UTF-8
-        found = control.search(text)
+        found = CONTROL.search(text)
         check(not found, "%s: control character %r" % (name, found))
     for line in context.text("x.folded").splitlines()[1:]:
         stack, _, count = line.rpartition(" ")
@@ -105,6 +103,94 @@ def spawn_bytes(context, argv, env):
     process = subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL,
                                stdout=subprocess.DEVNULL, **kwargs)
     context.stack.callback(lambda: (process.kill(), process.wait()))
+
+
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+WELL = "bpfprof: all is well"
+
+
+def check_terminal(what, *streams):
+    """That is UTF-8 without controls, and no line of it is a target's."""
+    for stream in streams:
+        found = CONTROL.search(stream.decode("utf-8"))
+        check(not found, "%s: a control character on the terminal: %r in %r" % (what, found, stream[-2000:]))
+        check(WELL not in [line[:len(WELL)] for line in stream.decode().splitlines()],
+              "%s: a line of a target: %r" % (what, stream[-2000:]))
+
+
+def evil_names():
+    return [b"lib\x1b]0;owned\x07\x1b[31mpython.so", b"lib\n%s: python.so" % WELL.encode(), b"lib\x9b31m\x85\xff.so",
+            "lib\u009b31m\u202e\u2028.so".encode()]
+
+
+def logged(context, form, processes):
+    """What a daemon with that form of log says of these."""
+    path = context.path("log-" + form)
+    with open(path, "wb") as file:
+        running = context.start("daemon", "--output", context.path("out-" + form), "--interval", "1s", "--log-format",
+                                form, "--log-level", "debug", "--listen", "none", stderr=file)
+    end = time.monotonic() + 30
+    while open(path, "rb").read().count(b"of unknown version") < len(processes) and time.monotonic() < end:
+        time.sleep(0.1)
+    running.terminate()
+    context.finish(running, 30).expect(0)
+    return context.read(path)
+
+
+@test()
+def file_names(context):
+    """What is said of libraries whose names hold what controls a terminal or looks like a line of bpfprof."""
+    library = context.helper("unknown_python.so", "unknown_python.c", "-shared", "-fPIC")
+    folder, processes = context.scratch("libraries", 0o755), []
+    for number, name in enumerate(evil_names()):
+        shutil.copy(library, os.path.join(os.fsencode(folder), name))
+        link = os.path.join(folder, str(number))  # blanks and colons of the name would end it in LD_PRELOAD
+        os.symlink(name, os.fsencode(link))
+        processes.append(context.spawn([context.target("calls_gO2").path, "90"], env={"LD_PRELOAD": link}))
+    chosen = [word for process in processes for word in ("-p", process.pid)]
+    said = {"record": ["record", *chosen, "-d", 2, "--native", "-o", "x.folded"],
+            "record, verbose": ["record", *chosen, "-d", 1, "-v", "-v", "-o", "-", "--format", "folded"],
+            "dump": ["dump", *chosen, "--native", "-v"], "dump as JSON": ["dump", *chosen, "--native", "--json"],
+            "doctor": ["doctor", "--pid", processes[0].pid], "doctor as JSON": ["doctor", "--pid", processes[1].pid, "--json"],
+            "top": ["top", *chosen, "--once"]}
+    for what, argv in said.items():
+        done = context.bpfprof(*argv)
+        check_terminal(what, done.out, done.err)
+        if what.startswith(("record", "dump")):
+            nr = done.err.count(b"a Python of unknown version")
+            check(nr >= len(processes), "%s: %d libraries are named: %r" % (what, nr, done.err))
+    for form in ("logfmt", "json"):
+        text = logged(context, form, processes)
+        nr = text.count(b"a Python of unknown version")
+        check(nr >= len(processes), "%s: %d libraries are named: %r" % (form, nr, text[-2000:]))
+        check_terminal(form, text)
+        for line in text.decode().splitlines():
+            check(line.startswith("time=") if form == "logfmt" else json.loads(line)["msg"], line)
+
+
+@test()
+def names_of_code(context):
+    """Functions that a map of JIT code names with what controls a terminal."""
+    evil = ["\x1b[31mred\x1b]0;title\x07", "\u009b2J\u202eback", "a\rbpfprof: all is well", "c\u2028next", "tab\tbed"]
+    program, processes = context.helper("made_code", "made_code.c", "-static"), []
+    for name in evil:
+        process = context.spawn([program, "private"], stdout=subprocess.PIPE)
+        path = "/tmp/perf-%d.map" % int(process.stdout.readline())
+        context.stack.callback(os.unlink, path)
+        with open(path, "rb+") as file:
+            line = file.read().split()
+            file.write(b"%s %s %s\xff\x9b\n" % (line[0], line[1], name.encode()))
+        processes.append(process)
+    chosen = [word for process in processes for word in ("-p", process.pid)]
+    for what, argv in {"record": ["record", *chosen, "-d", 2, "-o", "x.folded", "-o", "x.pb.gz"],
+                       "record to a pipe": ["record", *chosen, "-d", 2, "--format", "folded", "-o", "-"],
+                       "dump": ["dump", *chosen, "--native"], "dump as JSON": ["dump", *chosen, "--native", "--json"],
+                       "report": ["report", "x.pb.gz"],
+                       "report --diff": ["report", "--diff", "x.pb.gz", "x.folded"], "top": ["top", *chosen, "--once"]}.items():
+        done = context.bpfprof(*argv).expect(0)
+        check_terminal(what, done.out, done.err)
+        if "JSON" not in what:
+            check(b"[31mred" in done.out + done.err, "%s: %r" % (what, done.out + done.err))
 
 
 @test()
