@@ -16,6 +16,7 @@ from gpu_truth import (
     check_blocked, check_calls, check_files, check_launches, check_times, check_unknown, equal,
     fakes, kernel_name, launches_by_name, sums, watched)
 from harness import MODES, NOBODY, check, test
+from terminals import check_terminal, evil_names
 
 BESIDE = True
 
@@ -396,6 +397,22 @@ def loud_names(context):
     check(sum(count for _, count in Files(context).folded) == 40, "the folded file is torn")
     text = table.end()
     check("\x1b" not in text and "\x07" not in text, "the terminal was written to: %r" % text)
+
+
+@test()
+def library_names(context):
+    """What is said of libraries whose file names hold what controls a terminal or looks like a line of bpfprof."""
+    where = fakes(context).copy(context.scratch("fakes", 0o755))
+    for path, name in zip((where.cuda, where.nccl), evil_names()):
+        os.rename(path, os.path.join(os.fsencode(where.folder), name))
+        os.symlink(name, os.fsencode(path))
+    caller = Caller(context, "threads", where=where)
+    for argv in (["gpu", "--once", "-d", 1], ["gpu", "--once", "-d", 1, "-v"], ["gpu", "--once", "-d", 1, "--json"],
+                 ["gpu", "-d", 1, "-o", "x.folded"], ["record", "--gpu", "-d", 1, "-v", "-o", "y.folded"]):
+        done = context.bpfprof(*argv, "-p", caller.pid).expect(0)
+        check_terminal(" ".join(map(str, argv)), done.out, done.err)
+        if "-v" in argv:
+            check(b"lib?]0;owned??[31mpython.so" in done.err, "the library is not named: %r" % done.err)
 
 
 @test(modes=MODES)
