@@ -39,7 +39,8 @@ const struct counter jit_names_counters[] = {
 				  "their own ([limits](limits.md#native-code))" },
 	[REFUSED] = { COUNTER_FILES, "perfmap_refused", 0,
 		      .help = "maps that belong to another user, or are a link, have a second "
-			      "name, or are no plain file" },
+			      "name, or are no plain file: the process's user or root must write "
+			      "the map" },
 	[STALE] = { COUNTER_FILES, "perfmap_stale", 0,
 		    .help = "maps that are older than their process" },
 	[TOO_BIG] = { COUNTER_FILES, "perfmap_too_big", 0,
