@@ -43,7 +43,8 @@ BPF_ALONE := kernel_memory
 BPF_SRC := $(filter-out $(BPF_ALONE:%=bpf/%.bpf.c),$(wildcard bpf/*.bpf.c bpf/*/*.bpf.c))
 BPF_OBJ := $(BPF_SRC:%.bpf.c=$(B)/%.bpf.o)
 SKELS := $(B)/bpfprof.skel.h $(BPF_ALONE:%=$(B)/%.skel.h)
-LIB_SRC := $(filter-out user/cmd/main.c,$(wildcard user/*/*.c user/*/*/*.c))
+# Knowledge of one CPU is in folders with its name; see "An architecture" in docs/architecture.md.
+LIB_SRC := $(filter-out user/cmd/main.c,$(wildcard user/*/*.c user/kernel/probes/*.c user/*/$(ARCH)/*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(B)/%.o)
 LIB := $(B)/libbpfprof.a
 UNIT_SRC := $(wildcard tests/unit/*.c)

@@ -49,6 +49,9 @@ enum {
 #define UNWIND_RECORD_RETURN 8
 #define UNWIND_RECORD_BYTES 16
 
+#define UNWIND_SIGNAL_CONTEXT 40 /* offset of uc_mcontext in struct ucontext (asm/ucontext.h) */
+#define SYSCALL_BYTES 2 /* length of the instruction of a system call */
+
 /*
  * The register in each word of uc_mcontext (asm/sigcontext.h): r8-r15 rdi rsi rbp rbx rdx rax rcx
  * rsp rip.

@@ -6,8 +6,8 @@
 
 #include "elf/image.h"
 #include "unwind/reader.h"
-#include "unwind/x86_64/code_look.h"
-#include "unwind/x86_64/insn_unwind.h"
+#include "unwind/code_look.h"
+#include "unwind/insn_unwind.h"
 #include "unwind_native.h"
 
 #define MAX_RULES 512

@@ -16,7 +16,7 @@
 #include "elf/image.h"
 #include "unwind/cfi.h"
 #include "unwind/reader.h"
-#include "unwind/x86_64/insn_unwind.h"
+#include "unwind/insn_unwind.h"
 #include "unwind_native.h"
 
 #define MAX_RULES 512

@@ -6,7 +6,7 @@
 
 #include "elf/image.h"
 #include "unwind/cfi.h"
-#include "unwind/x86_64/insn_unwind.h"
+#include "unwind/insn_unwind.h"
 #include "test_elf_fixture.h"
 
 #define MAX_RULES 512

@@ -5,7 +5,7 @@
 
 #include "unwind/cfi.h"
 #include "unwind/reader.h"
-#include "unwind/x86_64/insn_unwind.h"
+#include "unwind/insn_unwind.h"
 #include "unwind_native.h"
 #include "code_bench.h"
 

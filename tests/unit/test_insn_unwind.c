@@ -13,7 +13,7 @@
 #include "elf/image.h"
 #include "unwind/cfi.h"
 #include "unwind/reader.h"
-#include "unwind/x86_64/insn_unwind.h"
+#include "unwind/insn_unwind.h"
 #include "test_elf_fixture.h"
 #include "unwind_native.h"
 #include "code_bench.h"

@@ -12,7 +12,7 @@
 #include "kernel/tables.h"
 #include "proc/processes.h"
 #include "unwind/reader.h"
-#include "unwind/x86_64/insn_unwind.h"
+#include "unwind/insn_unwind.h"
 #include "bpfprof.h"
 #include "unwind_native.h"
 #include "bpfprof.skel.h"

@@ -3,10 +3,10 @@
 #define BPFPROF_KERNEL_ANON_CODE_H
 
 /*
- * Unwind rules of code in no file: code that oneDNN and others make at run time uses rbp freely.
- * Where the frame pointer fails, this module reads the code from the process and follows it
- * (unwind/x86_64/insn_unwind.h). Blocks with one rule go into the kernel's map code_blocks for some
- * seconds, because such code may change. Rules of code in files are there, too, if they hold for
+ * Unwind rules of code in no file: code that oneDNN and others make at run time uses the register of
+ * the frame pointer freely. Where the frame pointer fails, this module reads the code from the process
+ * and follows it (unwind/insn_unwind.h). Blocks with one rule go into the kernel's map code_blocks
+ * for some seconds, because such code may change. Rules of code in files are there, too, if they hold for
  * one process alone (cfi_learn()).
  */
 

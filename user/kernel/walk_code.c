@@ -14,7 +14,7 @@
 #include "proc/processes.h"
 #include "unwind/cfi.h"
 #include "unwind/reader.h"
-#include "unwind/x86_64/code_look.h"
+#include "unwind/code_look.h"
 #include "bpfprof.h"
 #include "unwind_native.h"
 
@@ -25,8 +25,6 @@
 #define LEARN_SHARE 20
 #define LEARN_SAVED_NS (NS_PER_SECOND / 2)
 #define LEARN_MIN_NS 100000ULL
-#define CALL_BYTES 8 /* longest call instruction */
-#define SIGNAL_RETURN_BYTES 9 /* mov $15,%rax; syscall */
 #define MAX_FRAME_SEARCH 16384 /* bytes of one frame to search for return addresses */
 #define MAX_STARTS 16 /* calls on the stack that may have led to a place in code */
 
@@ -63,7 +61,7 @@ static int code_at(struct code_trial *trial, const struct process_mapping *m, ui
 static enum cfi_verdict is_after_call(struct code_trial *trial, const struct process_mapping *m,
 				      uint64_t va)
 {
-	uint8_t code[CALL_BYTES];
+	uint8_t code[CODE_CALL_BYTES];
 
 	if (code_at(trial, m, va - sizeof(code), code, sizeof(code)))
 		return trial->hangs ? CFI_UNREAD : CFI_POSSIBLE;
@@ -74,7 +72,7 @@ static enum cfi_verdict is_after_call(struct code_trial *trial, const struct pro
 static bool is_signal_return(struct code_trial *trial, uint64_t va)
 {
 	const struct process_mapping *m = process_mapping_find(trial->process, va);
-	uint8_t code[SIGNAL_RETURN_BYTES];
+	uint8_t code[CODE_SIGNAL_RETURN_BYTES];
 
 	return m && m->image != BPFPROF_IMAGE_NONE && !code_at(trial, m, va, code, sizeof(code)) &&
 	       code_returns_from_signal(code, sizeof(code));
@@ -143,7 +141,7 @@ static int next_start(void *arg, uint64_t *ret_off)
 	struct code_trial *trial = arg;
 	uint64_t sp = trial->state->regs[UNWIND_SP], va, to;
 	const struct process_mapping *m;
-	uint8_t code[CALL_BYTES];
+	uint8_t code[CODE_CALL_BYTES];
 	__u64 word;
 
 	if (!trial->search_va)

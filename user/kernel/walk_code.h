@@ -4,7 +4,7 @@
 
 /*
  * Code without unwind tables: its rules are read from the instructions
- * (unwind/x86_64/insn_unwind.h) and proven with the stack of a process.
+ * (unwind/insn_unwind.h) and proven with the stack of a process.
  */
 
 #include <stdbool.h>

@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "unwind/x86_64/insn_unwind.h"
+#include "unwind/insn_unwind.h"
 
 struct elf_image;
 struct unwind_state;

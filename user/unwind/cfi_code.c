@@ -6,7 +6,7 @@
 #include "elf/program_entry.h"
 #include "unwind/cfi.h"
 #include "unwind/cfi_state.h"
-#include "unwind/x86_64/code_look.h"
+#include "unwind/code_look.h"
 
 struct start_search {
 	struct cfi *cfi;

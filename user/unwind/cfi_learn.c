@@ -8,7 +8,7 @@
 #include "unwind/cfi.h"
 #include "unwind/cfi_state.h"
 #include "unwind/reader.h"
-#include "unwind/x86_64/code_look.h"
+#include "unwind/code_look.h"
 #include "unwind_native.h"
 
 #define MAX_LEARNED 8192 /* then all rules are forgotten, and learned again on demand */
@@ -67,16 +67,15 @@ static bool is_entry(struct cfi *cfi, uint64_t off)
  */
 static bool signal_return_rule(struct cfi *cfi, uint64_t from, bool exact, struct insn_rule *rule)
 {
-	static const uint8_t before[] = { 0, 5, 7, 9 };
 	uint8_t code[CODE_LOOK_BYTES];
-	size_t i, back, bytes = 0;
+	size_t next, back = 0, bytes = 0;
 	int len;
 
-	for (i = 0; i < sizeof(before) && before[i] <= from && !bytes; i++) {
-		back = before[i];
+	for (next = 0; next <= CODE_SIGNAL_RETURN_BYTES && next <= from && !bytes; next++) {
+		back = next;
 		len = cfi_code_read(cfi, from - back, code, sizeof(code));
 		bytes = len > 0 ? code_returns_from_signal(code, (size_t)len) : 0;
-		if (back && back != bytes - CODE_SYSCALL_BYTES && (exact || back != bytes))
+		if (back && back != bytes - SYSCALL_BYTES && (exact || back != bytes))
 			bytes = 0;
 	}
 	if (!bytes)
@@ -84,7 +83,7 @@ static bool signal_return_rule(struct cfi *cfi, uint64_t from, bool exact, struc
 	rule->off = from - back;
 	rule->len = (uint32_t)bytes;
 	rule->row =
-		unwind_row_make(0, ROW_SIGNAL, UNWIND_SP, CODE_SIGNAL_CONTEXT / 8, BP_SAME, 0, 0);
+		unwind_row_make(0, ROW_SIGNAL, UNWIND_SP, UNWIND_SIGNAL_CONTEXT / 8, BP_SAME, 0, 0);
 	if (!back && !exact) { /* walkers look up the byte before it */
 		rule->off--;
 		rule->len++;

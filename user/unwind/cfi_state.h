@@ -15,7 +15,7 @@
 
 struct insn_rule;
 
-/* Go's .debug_frame has less than its own table: no rbp, no changes of stacks and no ends of stacks. */
+/* Go's .debug_frame has less than its own table: no frame pointer, no changes of stacks and no ends of stacks. */
 enum { TABLE_EH_FRAME, TABLE_GO, TABLE_DEBUG_FRAME, NR_TABLES };
 
 struct cfi {

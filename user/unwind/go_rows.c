@@ -5,24 +5,23 @@
 #include <stddef.h>
 
 #include "unwind/reader.h"
-#include "unwind/x86_64/code_look.h"
-#include "unwind/x86_64/go_code.h"
+#include "unwind/go_code.h"
 #include "unwind_native.h"
 
 /*
- * The caller of a Go function is found at rsp + the table's value (pcsp). The function saves rbp right
- * below the return address: since Go 1.21 by a push, before that by a store after rsp was lowered, so
- * that rbp is still the caller's between the two instructions. Hand-written functions save rbp anywhere
- * or not at all.
+ * The caller of a Go function is found at the stack pointer (sp) + the table's value (pcsp). The function
+ * saves the frame pointer (bp) right below the return address: since Go 1.21 by a push, before that by a
+ * store after sp was lowered, so that bp is still the caller's between the two instructions. Hand-written
+ * functions save bp anywhere or not at all.
  *
- * A function that writes rsp other than by a constant (Go marks it: SPWRITE) changes stacks, or rounds
- * rsp down for C code. The table is right before the first such write and after the last one. Between
+ * A function that writes sp other than by a constant (Go marks it: SPWRITE) changes stacks, or rounds
+ * sp down for C code. The table is right before the first such write and after the last one. Between
  * them:
  * - systemstack, mcall, morestack and the first function of a thread stand on a stack of the scheduler
  *   that begins with them. Go's own traceback ends there: these stacks are complete.
  * - asmcgocall calls C on the thread's own stack, and leaves the way back to its own there (ROW_GO_C).
- * - Others keep a frame that rbp points to, which leads to their caller. So does cgocallback, by which C
- *   calls Go: rbp points to its frame on the stack of C, and Go's functions preserve rbp.
+ * - Others keep a frame that bp points to, which leads to their caller. So does cgocallback, by which C
+ *   calls Go: bp points to its frame on the stack of C, and Go's functions preserve bp.
  * - gogo has taken the stack of another goroutine and jumps to it: it has no caller any more.
  * Go marks functions that are outermost on their stack (TOPFRAME). For Go sigtramp is one, but the
  * kernel calls it, and the interrupted function can be found.
@@ -164,7 +163,7 @@ static int put_function(const struct sink *sink, struct go_code *f)
 		return 0;
 	case GO_CODE_SIGNAL_RETURN:
 		put(&own, f->from, f->to,
-		    unwind_row_make(0, ROW_SIGNAL, 0, CODE_SIGNAL_CONTEXT / 8, 0, 0, 0));
+		    unwind_row_make(0, ROW_SIGNAL, 0, UNWIND_SIGNAL_CONTEXT / 8, 0, 0, 0));
 		return 0;
 	case GO_CODE_NO_TABLE:
 		return 0;

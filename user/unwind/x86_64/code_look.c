@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "unwind/x86_64/code_look.h"
+#include "unwind/code_look.h"
 
 #include <Zydis/Zydis.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "unwind/x86_64/go_code.h"
+#include "unwind/go_code.h"
 
 #include <Zydis/Zydis.h>
 #include <errno.h>
@@ -7,7 +7,7 @@
 
 #include "elf/image.h"
 #include "unwind/reader.h"
-#include "unwind/x86_64/code_look.h"
+#include "unwind/code_look.h"
 #include "unwind_native.h"
 
 #define MAX_PROLOGUE_BYTES 160

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "unwind/x86_64/insn_unwind.h"
+#include "unwind/insn_unwind.h"
 
 #include <elf.h>
 #include <errno.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef BPFPROF_UNWIND_X86_64_INSN_UNWIND_H
-#define BPFPROF_UNWIND_X86_64_INSN_UNWIND_H
+#ifndef BPFPROF_UNWIND_INSN_UNWIND_H
+#define BPFPROF_UNWIND_INSN_UNWIND_H
 
 /*
  * Unwind rules of code without tables (hand-written assembly: the kernels of BLAS and video
- * libraries; programs built without tables). The rules come from the instructions. x86-64 only.
+ * libraries; programs built without tables). The rules come from the instructions.
  */
 
 #include <stdbool.h>
@@ -25,9 +25,9 @@ struct insn_rule {
 /* How the rules are found. */
 enum code_way {
 	/*
-	 * The code is followed from off along all branches to every `ret`, which finds the return
-	 * address at rsp. The terms for rsp, rbp and rbx on the way there make the rules of all
-	 * instructions passed. The function needs neither a name nor a known start.
+	 * The code is followed from off along all branches to every return, which finds the return
+	 * address at the stack pointer. The terms for the registers that a row restores make the
+	 * rules of all instructions passed. The function needs neither a name nor a known start.
 	 */
 	CODE_TO_RETURN,
 	/*
@@ -37,9 +37,9 @@ enum code_way {
 	CODE_FROM_START,
 	/* The rules of the following ways need a stack that proves them. */
 	CODE_GUESSES,
-	/* To every `ret`; a call does not return if the code behind it looks like a function. */
+	/* To every return; a call does not return if the code behind it looks like a function. */
 	CODE_TO_NEAR_RETURN = CODE_GUESSES,
-	/* From off as long as rbp keeps its value; the caller knows that rbp points to a frame. */
+	/* From off as long as the frame pointer keeps its value; it points to a frame. */
 	CODE_FRAME_POINTER,
 };
 
@@ -62,7 +62,7 @@ struct code_area {
  * Follows the code from file offset off, an instruction in the area (CODE_FROM_START: from the
  * function's first one). A call does not return if a known function follows it immediately.
  * Writes the rules of the instructions passed, sorted, neighbours merged, at most cap (those around
- * off). Returns their number, or -ENODATA: no way leads to a `ret`, the ways contradict each other,
+ * off). Returns their number, or -ENODATA: no way leads to a return, the ways contradict each other,
  * or there is too much code; -ENOMEM; errors of elf_image_read().
  * Takes some milliseconds at most, 4 MiB while it runs, and reads no more than 256 KiB.
  */

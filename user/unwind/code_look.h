@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef BPFPROF_UNWIND_X86_64_CODE_LOOK_H
-#define BPFPROF_UNWIND_X86_64_CODE_LOOK_H
+#ifndef BPFPROF_UNWIND_CODE_LOOK_H
+#define BPFPROF_UNWIND_CODE_LOOK_H
 
-/* Questions about a few bytes of x86-64 code. */
+/* Questions about a few bytes of machine code. The folder of the CPU answers them. */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define CODE_LOOK_BYTES 32 /* enough for each question */
-#define CODE_SYSCALL_BYTES 2
-#define CODE_SIGNAL_CONTEXT 40 /* offset of uc_mcontext in struct ucontext (asm/ucontext.h) */
+/* Enough on every CPU: for each question, for a call, and for the return from a signal handler. */
+#define CODE_LOOK_BYTES 32
+#define CODE_CALL_BYTES 8
+#define CODE_SIGNAL_RETURN_BYTES 9
 
 /* Does code[0..len) end with a call instruction, so that its end is a return address? */
 bool code_ends_in_call(const uint8_t *code, size_t len);
@@ -30,7 +31,7 @@ size_t code_run(const uint8_t *code, size_t len);
  * function has its return address. Some programs do not; no compiled function does.
  */
 bool code_begins_process(const uint8_t *code, size_t len);
-/* Does the code stop the processor (hlt, which no compiler writes) before it branches or calls? */
+/* Does the code stop the processor, which no compiled code does, before it branches or calls? */
 bool code_halts(const uint8_t *code, size_t len);
 /* The length of the call of rt_sigreturn that signal handlers return to; 0: the code is not one. */
 size_t code_returns_from_signal(const uint8_t *code, size_t len);
