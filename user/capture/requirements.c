@@ -25,6 +25,7 @@
 #include "capture/bpf_features.h"
 #include "capture/memory_limit.h"
 #include "capture/target.h"
+#include "elf/arch.h"
 #include "kernel/probes/uprobe_multi.h"
 #include "kernel/probes/uprobe_perf.h"
 
@@ -188,7 +189,7 @@ static void probe_kernel(struct requirements *reqs)
 		requirements_add(reqs, "kernel", REQUIREMENT_WARN, NEW_KERNEL, "unknown");
 		return;
 	}
-	if (strcmp(name.machine, "x86_64"))
+	if (strcmp(name.machine, ARCH_NAME))
 		requirements_add(reqs, "kernel", REQUIREMENT_FAIL, "use an x86-64 machine",
 				 "Linux %s on %s", name.release, name.machine);
 	else if (kernel_may_hang(&name))

@@ -12,7 +12,7 @@
 int code_reader_init(struct code_reader *reader, struct elf_image *img)
 {
 	*reader = (struct code_reader){ .img = img };
-	if (elf_image_machine(img) != EM_X86_64 ||
+	if (!elf_image_is_native(img) ||
 	    !ZYAN_SUCCESS(ZydisDecoderInit(&reader->decoder, ZYDIS_MACHINE_MODE_LONG_64,
 					   ZYDIS_STACK_WIDTH_64)))
 		return -EOPNOTSUPP;

@@ -119,8 +119,7 @@ uint32_t gpu_library_comm_rank(struct elf_image *img)
 {
 	struct symbol_found found[NR_COMM];
 
-	if (elf_image_machine(img) != EM_X86_64 ||
-	    symbol_find_dynamic(img, comm_names, NR_COMM, found))
+	if (!elf_image_is_native(img) || symbol_find_dynamic(img, comm_names, NR_COMM, found))
 		return 0;
 	return comm_rank_read(img, found);
 }
@@ -177,7 +176,7 @@ int gpu_library_read(struct gpu_library *ret, struct elf_image *img)
 	size_t nr, i;
 	int err;
 
-	if (elf_image_machine(img) != EM_X86_64)
+	if (!elf_image_is_native(img))
 		return -ENODATA;
 	err = is_of_interest(img);
 	if (err)

@@ -6,6 +6,7 @@
 
 #include "elf/dynamic.h"
 #include "elf/image.h"
+#include "elf/reloc_kind.h"
 
 #define CHUNK 64
 
@@ -64,18 +65,17 @@ int relocations_init(struct relocations *ret, struct elf_image *img)
 static void decode(const Elf64_Rela *rela, struct relocation *ret)
 {
 	*ret = (struct relocation){ .rva = rela->r_offset };
-	switch (ELF64_R_TYPE(rela->r_info)) {
-	case R_X86_64_RELATIVE:
+	switch (reloc_kind(ELF64_R_TYPE(rela->r_info))) {
+	case RELOC_RELATIVE:
 		ret->is_known = true;
 		ret->value = (uint64_t)rela->r_addend;
 		break;
-	case R_X86_64_64:
+	case RELOC_ABSOLUTE:
 		if (rela->r_addend)
 			break;
 		ret->symbol = ELF64_R_SYM(rela->r_info);
 		break;
-	case R_X86_64_GLOB_DAT:
-	case R_X86_64_JUMP_SLOT:
+	case RELOC_SYMBOL:
 		ret->symbol = ELF64_R_SYM(rela->r_info);
 		break;
 	default:

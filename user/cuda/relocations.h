@@ -5,7 +5,7 @@
 /*
  * The relocations of an image, one after the other, found by PT_DYNAMIC as the dynamic loader does
  * it, so that section headers are not needed. A word without a relocation has the content of the
- * file. Reference: System V gABI 5, x86-64 psABI 4.4.
+ * file. Reference: System V gABI 5.
  */
 
 #include <elf.h>

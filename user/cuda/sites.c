@@ -108,7 +108,7 @@ int gpu_sites_read(struct gpu_site sites[GPU_SITES_MAX], size_t *ret_nr, uint32_
 	uint32_t bad = 0;
 	int err;
 
-	if (elf_image_machine(img) != EM_X86_64)
+	if (!elf_image_is_native(img))
 		return -ENODATA;
 	err = usdt_find(img, providers[layer], probes, MAX_PROBES, &nr_probes);
 	if (err)

@@ -8,12 +8,13 @@
 
 #include "base/bytes.h"
 #include "base/cleanup.h"
+#include "elf/arch.h"
 #include "elf/image.h"
 
 /*
  * Go 1.18 to 1.25 write the start of the text (textStart) into the table; later ones leave it 0, and in
  * a copy of memory it contains the load address. Then the start is found by the code: the linker fills
- * the bytes between functions with int3, so with the right start nearly every function of the table has
+ * the bytes between functions with one value, so with the right start nearly every function of the table has
  * such a byte before its first one. In real programs only a few places before the right one pass the
  * quick check of the first functions (near_fits()); a file with very many of them is refused.
  */
@@ -28,7 +29,6 @@
 #define NR_LOOK 48 /* functions that are checked */
 #define MIN_NEAR 4 /* fewer functions would fit anywhere */
 #define NEAR_BYTES 32768 /* of text that has the first functions */
-#define INT3 0xcc
 
 /* Offsets of the fields of _func (src/runtime/runtime2.go). */
 static const struct function_layout {
@@ -76,7 +76,7 @@ static bool is_filled_before(const struct go_table *tab, uint64_t rva)
 {
 	uint8_t byte;
 
-	return rva && !elf_image_read_rva(tab->img, rva - 1, &byte, 1) && byte == INT3;
+	return rva && !elf_image_read_rva(tab->img, rva - 1, &byte, 1) && byte == ARCH_CODE_FILLER;
 }
 
 /* The number of functions that have such a byte before them. */
@@ -164,7 +164,7 @@ static bool near_fits(const struct near *near, const uint8_t *code)
 	uint32_t i, filled = 0;
 
 	for (i = 0; i < near->nr; i++) {
-		filled += code[near->at[i] - 1] == INT3;
+		filled += code[near->at[i] - 1] == ARCH_CODE_FILLER;
 		if (i + 1 - filled > near->nr / 3)
 			return false;
 	}
@@ -406,7 +406,7 @@ static int table_find(struct go_table *tab)
 	const struct elf_section *sec;
 	size_t i;
 
-	if (elf_image_machine(tab->img) != EM_X86_64)
+	if (!elf_image_is_native(tab->img))
 		return -ENODATA;
 	for (i = 0; i < 2; i++) {
 		sec = elf_image_section(tab->img, names[i]);

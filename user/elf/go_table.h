@@ -5,7 +5,7 @@
 /*
  * The function table of a Go program (.gopclntab). Every Go program has one, stripped or not: for each
  * function its name, its file, and tables of line numbers and of the stack pointer by pc. Read in small
- * pieces, by binary search; nothing in it is trusted. x86-64; tables of Go 1.2 and newer, as far as a
+ * pieces, by binary search; nothing in it is trusted. Tables of Go 1.2 and newer, as far as a
  * Go since 1.15 writes them.
  * Errors: -ENODATA there is no table, -EBADMSG malformed, and those of elf_image_read().
  * Reference: "Go 1.2 Runtime Symbol Information" (golang.org/s/go12symtab), and for later tables the comments

@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "elf/arch.h"
+
 #define WINDOW_BYTES 16384
 #define NR_WINDOWS 4
 #define MAX_NOTE_BYTES 65536
@@ -332,6 +334,11 @@ uint64_t elf_image_size(const struct elf_image *img)
 uint16_t elf_image_machine(const struct elf_image *img)
 {
 	return img->machine;
+}
+
+bool elf_image_is_native(const struct elf_image *img)
+{
+	return img->machine == ARCH_MACHINE;
 }
 
 uint16_t elf_image_type(const struct elf_image *img)

@@ -72,6 +72,8 @@ void elf_image_drop_cache(struct elf_image *img);
 size_t elf_image_bytes(const struct elf_image *img); /* of section headers that it would free */
 uint64_t elf_image_size(const struct elf_image *img);
 uint16_t elf_image_machine(const struct elf_image *img); /* EM_* */
+bool elf_image_is_native(
+	const struct elf_image *img); /* is it for the CPU of the build (elf/arch.h)? */
 uint16_t elf_image_type(const struct elf_image *img); /* ET_EXEC or ET_DYN */
 /* The entry point if the file is a program (elf/program_entry.h); 0: there is none. */
 uint64_t elf_image_entry(const struct elf_image *img);

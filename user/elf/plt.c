@@ -7,11 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bytes.h"
 #include "base/cleanup.h"
 #include "base/sorted.h"
 #include "base/strtab.h"
 #include "elf/image.h"
+#include "elf/plt_entry.h"
+#include "elf/reloc_kind.h"
 #include "elf/symbols.h"
 #include "elf/symtab.h"
 
@@ -21,7 +22,7 @@
 /* One address in a PLT. */
 struct slot {
 	uint64_t got; /* the word that the entry jumps through */
-	uint64_t resolver; /* of an IRELATIVE relocation: the ifunc that picks the target */
+	uint64_t resolver; /* of a RELOC_RESOLVER: the ifunc that picks the target */
 	uint32_t symbol; /* index in .dynsym; 0: none yet */
 	size_t query;
 	uint64_t start, bytes; /* of the PLT entry */
@@ -45,34 +46,6 @@ static const struct elf_section *plt_section(struct elf_image *img, uint64_t rva
 	return NULL;
 }
 
-/*
- * The word that the PLT entry at rva jumps through: [endbr64] [mov $index,%r11d] [bnd] jmp *disp(%rip).
- * An entry in the lazy half of a split PLT has the index of its relocation instead (*is_index):
- * [endbr64] push $index. False for the PLT's header and anything else.
- */
-static bool decode_entry(const uint8_t *code, size_t len, uint64_t rva, uint64_t *got,
-			 bool *is_index)
-{
-	size_t i = 0;
-
-	if (i + 4 <= len && !memcmp(code + i, "\xf3\x0f\x1e\xfa", 4))
-		i += 4;
-	*is_index = false;
-	if (i + 5 <= len && code[i] == 0x68) {
-		*is_index = true;
-		*got = bytes_u32(code + i + 1);
-		return true;
-	}
-	if (i + 6 <= len && code[i] == 0x41 && code[i + 1] == 0xbb)
-		i += 6;
-	if (i < len && code[i] == 0xf2)
-		i++;
-	if (i + 6 > len || code[i] != 0xff || code[i + 1] != 0x25)
-		return false;
-	*got = rva + i + 6 + (uint64_t)(int64_t)(int32_t)bytes_u32(code + i + 2);
-	return true;
-}
-
 /* The n-th relocation of .rela.plt. */
 static int reloc_at(struct elf_image *img, uint64_t index, uint64_t *ret_off)
 {
@@ -91,17 +64,16 @@ static int reloc_at(struct elf_image *img, uint64_t index, uint64_t *ret_off)
 static bool slot_decode(struct elf_image *img, const struct elf_section *sec, uint64_t rva,
 			struct slot *ret)
 {
-	/* 6 byte entries padded to 8 (.plt.got; ld's static PLT has no entry size) or larger ones to 16. */
-	uint64_t entry = sec->entry_bytes == 8 || (!sec->entry_bytes && sec->align == 8) ? 8 : 16;
+	uint64_t entry = plt_entry_bytes(sec);
 	uint64_t start, got;
-	uint8_t code[16] = { 0 };
+	uint8_t code[PLT_ENTRY_MAX_BYTES] = { 0 };
 	bool is_index;
 
 	start = rva - (rva - sec->va) % entry;
 	if (sec->va + sec->bytes - start < entry)
 		return false;
 	if (elf_image_read(img, sec->off + (start - sec->va), code, entry) ||
-	    !decode_entry(code, entry, start, &got, &is_index))
+	    !plt_entry_decode(code, entry, start, &got, &is_index))
 		return false;
 	if (is_index && reloc_at(img, got, &got))
 		return false;
@@ -125,17 +97,17 @@ static int slot_compare_resolver(const void *a, const void *b)
 
 static void offer_reloc(const Elf64_Rela *rela, struct slot *slots, size_t nr)
 {
-	uint32_t type = ELF64_R_TYPE(rela->r_info);
+	enum reloc_kind kind = reloc_kind(ELF64_R_TYPE(rela->r_info));
 	size_t low;
 
-	if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && type != R_X86_64_IRELATIVE)
+	if (kind != RELOC_SYMBOL && kind != RELOC_RESOLVER)
 		return;
 	low = sorted_count(nr, i, slots[i].got < rela->r_offset);
 	for (; low < nr && slots[low].got == rela->r_offset; low++) {
 		if (slots[low].symbol ||
 		    slots[low].resolver) /* hostile: one word, many relocations */
 			break;
-		if (type == R_X86_64_IRELATIVE)
+		if (kind == RELOC_RESOLVER)
 			slots[low].resolver = (uint64_t)rela->r_addend;
 		else
 			slots[low].symbol = ELF64_R_SYM(rela->r_info);
@@ -254,7 +226,7 @@ int plt_resolve(struct elf_image *img, struct strtab *names, struct elf_symbol *
 	bool resolvers = false;
 	int err;
 
-	if (elf_image_machine(img) != EM_X86_64 || !nr)
+	if (!elf_image_is_native(img) || !nr)
 		return 0;
 	slots = calloc(nr, sizeof(*slots));
 	if (!slots)

@@ -3,7 +3,7 @@
 #define BPFPROF_ELF_PLT_H
 
 /*
- * Names for code in the procedure linkage table (x86-64). No symbol covers it, but each entry jumps
+ * Names for code in the procedure linkage table. No symbol covers it, but each entry jumps
  * through a word that a relocation fills, and the relocation has the symbol: `name@plt`. An entry is
  * known by its instructions, not by its order, in every layout of ld, gold, lld and mold.
  */

@@ -9,8 +9,8 @@
 
 #include "base/cleanup.h"
 #include "elf/image.h"
+#include "elf/usdt_operand.h"
 
-#define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 #define NOTE_OWNER "stapsdt"
 #define NOTE_TYPE 3
 #define ADDRESSES 3 /* of the probe, of .stapsdt.base when it was linked, of the semaphore */
@@ -161,46 +161,6 @@ int usdt_find(struct elf_image *img, const char *provider, struct usdt_probe *pr
 	return 0;
 }
 
-static const char *const registers[][4] = {
-	{ "rax", "eax", "ax", "al" },	   { "rcx", "ecx", "cx", "cl" },
-	{ "rdx", "edx", "dx", "dl" },	   { "rbx", "ebx", "bx", "bl" },
-	{ "rsp", "esp", "sp", "spl" },	   { "rbp", "ebp", "bp", "bpl" },
-	{ "rsi", "esi", "si", "sil" },	   { "rdi", "edi", "di", "dil" },
-	{ "r8", "r8d", "r8w", "r8b" },	   { "r9", "r9d", "r9w", "r9b" },
-	{ "r10", "r10d", "r10w", "r10b" }, { "r11", "r11d", "r11w", "r11b" },
-	{ "r12", "r12d", "r12w", "r12b" }, { "r13", "r13d", "r13w", "r13b" },
-	{ "r14", "r14d", "r14w", "r14b" }, { "r15", "r15d", "r15w", "r15b" },
-};
-
-/* The number of the register, by a name of any width or (wide) of 8 bytes only; -1: none. */
-static int register_find(const char *name, size_t len, bool wide)
-{
-	size_t i, k;
-
-	for (i = 0; i < ARRAY_SIZE(registers); i++)
-		for (k = 0; k < (wide ? 1 : ARRAY_SIZE(registers[i])); k++)
-			if (strlen(registers[i][k]) == len && !memcmp(registers[i][k], name, len))
-				return (int)i;
-	return -1;
-}
-
-/* Takes an integer, 0 if there is none. False: it is more than max. */
-static bool number_take(const char **at, uint64_t max, int64_t *ret)
-{
-	bool negative = **at == '-';
-	uint64_t value = 0, digit;
-
-	*at += negative;
-	for (; **at >= '0' && **at <= '9'; ++*at) {
-		digit = (uint64_t)(**at - '0');
-		if (value > (max - digit) / 10)
-			return false;
-		value = value * 10 + digit;
-	}
-	*ret = (int64_t)(negative ? -value : value);
-	return true;
-}
-
 /* Extends a number of so many bytes to 64 bits. */
 static int64_t extend(int64_t value, unsigned int bytes, bool is_signed)
 {
@@ -210,43 +170,6 @@ static int64_t extend(int64_t value, unsigned int bytes, bool is_signed)
 	return is_signed ? (int64_t)high >> unused : (int64_t)(high >> unused);
 }
 
-/* "$2" or "$-1", len characters of it; ret has its bytes. */
-static int constant_parse(const char *text, size_t len, bool is_signed, struct usdt_argument *ret)
-{
-	const char *at = text + 1;
-	int64_t value;
-
-	if (len < 2 || (len == 2 && *at == '-') || !number_take(&at, INT64_MAX, &value) ||
-	    at != text + len)
-		return -ENOTSUP;
-	ret->kind = USDT_CONSTANT;
-	ret->off = extend(value, ret->bytes, is_signed);
-	return 0;
-}
-
-/* "%rax" or "-104(%rbp)", len characters of it. */
-static int operand_parse(const char *text, size_t len, struct usdt_argument *ret)
-{
-	const char *at = text, *end = text + len;
-	bool memory = *at != '%';
-	int64_t off = 0;
-	int reg;
-
-	if (memory && (!number_take(&at, INT32_MAX, &off) || at >= end || *at++ != '('))
-		return -ENOTSUP;
-	if (at >= end || *at++ != '%')
-		return -ENOTSUP;
-	if (memory && (end - at < 2 || *--end != ')'))
-		return -ENOTSUP;
-	reg = register_find(at, (size_t)(end - at), memory);
-	if (reg < 0)
-		return -ENOTSUP;
-	ret->kind = memory ? USDT_MEMORY : USDT_REGISTER;
-	ret->reg = (uint8_t)reg;
-	ret->off = off;
-	return 0;
-}
-
 /* The text of the argument of that number, and its length; NULL: there is none. */
 static const char *argument_find(const char *arguments, unsigned int nr, size_t *ret_len)
 {
@@ -254,7 +177,7 @@ static const char *argument_find(const char *arguments, unsigned int nr, size_t 
 
 	for (;; nr--) {
 		at += strspn(at, " ");
-		*ret_len = strcspn(at, " ");
+		*ret_len = usdt_operand_len(at);
 		if (!*ret_len)
 			return NULL;
 		if (nr <= 1)
@@ -284,9 +207,11 @@ int usdt_argument(const char *arguments, unsigned int nr, struct usdt_argument *
 	argument.bytes = (uint8_t)(*at - '0');
 	operand++;
 	len = (size_t)(end - operand);
-	err = *operand == '$' ? constant_parse(operand, len, is_signed, &argument)
-			      : operand_parse(operand, len, &argument);
-	if (!err)
-		*ret = argument;
-	return err;
+	err = usdt_operand_parse(operand, len, &argument);
+	if (err)
+		return err;
+	if (argument.kind == USDT_CONSTANT)
+		argument.off = extend(argument.off, argument.bytes, is_signed);
+	*ret = argument;
+	return 0;
 }

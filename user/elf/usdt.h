@@ -7,7 +7,7 @@
  * code and a text with the places of its arguments there. A program skips a probe with a semaphore while
  * that number in its data is 0; the kernel increments it for a caller that passes the place of the
  * semaphore along with the probe's. The file is untrusted: everything is bounded.
- * Reference: SystemTap's wiki, UserSpaceProbeImplementation; the operands are GNU as's for x86-64.
+ * Reference: SystemTap's wiki, UserSpaceProbeImplementation; elf/usdt_operand.h for the operands.
  */
 
 #include <stddef.h>
@@ -41,7 +41,7 @@ enum usdt_kind {
 struct usdt_argument {
 	enum usdt_kind kind;
 	uint8_t bytes; /* 1, 2, 4 or 8 */
-	uint8_t reg; /* number in instructions: rax rcx rdx rbx rsp rbp rsi rdi, r8 and so on */
+	uint8_t reg; /* number in instructions (regs_by_number() in bpf/) */
 	int64_t off; /* of memory: 32 bits */
 };
 

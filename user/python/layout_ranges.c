@@ -170,8 +170,8 @@ static int add_by_jumps(struct ranges *ranges, struct elf_image *img)
 
 	if (!pass || !code)
 		return -ENOMEM;
-	if (elf_image_machine(img) != EM_X86_64 ||
-	    elf_image_read_rva(img, function.rva, code, len) || eh_frame_init(&s.frame, img))
+	if (!elf_image_is_native(img) || elf_image_read_rva(img, function.rva, code, len) ||
+	    eh_frame_init(&s.frame, img))
 		return 0;
 	if (!eh_frame_prepare(&s.frame))
 		jumps_follow(&s, code, len, function.rva);

@@ -35,7 +35,7 @@ int cfi_new(struct cfi **ret, struct elf_image *img)
 	size_t nr;
 	int err, go_err;
 
-	if (elf_image_machine(img) != EM_X86_64) /* registers and rows are those of the psABI */
+	if (!elf_image_is_native(img)) /* registers and rows are those of the psABI */
 		return -ENODATA;
 	cfi = calloc(1, sizeof(*cfi));
 	if (!cfi)

@@ -527,7 +527,7 @@ int insn_unwind_find(const struct code_area *area, uint64_t off, struct insn_rul
 	int err;
 
 	if (off < area->start || off - area->after_call >= area->end || start < area->start ||
-	    start >= area->end || (area->img && elf_image_machine(area->img) != EM_X86_64))
+	    start >= area->end || (area->img && !elf_image_is_native(area->img)))
 		return -ENODATA;
 	err = follower_init(&f, start);
 	if (!err && area->starts_unknown && area->after_call && area->way != CODE_FROM_START &&

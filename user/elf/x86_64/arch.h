@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_ELF_X86_64_ARCH_H
+#define BPFPROF_ELF_X86_64_ARCH_H
+
+/* x86-64. Include elf/arch.h instead. */
+
+#define ARCH_NAME "x86_64"
+#define ARCH_MACHINE EM_X86_64
+#define ARCH_CODE_FILLER 0xcc /* int3 */
+
+#endif
