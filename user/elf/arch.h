@@ -3,9 +3,14 @@
 #define BPFPROF_ELF_ARCH_H
 
 /*
- * The CPU of the build, as files know it. The header of a CPU defines ARCH_NAME (of uname()),
- * ARCH_MACHINE (of ELF headers) and ARCH_CODE_FILLER (Go's linker fills the bytes between functions
- * with it). The folder of a CPU also implements the headers beside this one that say so.
+ * The CPU of the build, as files and code know it. The header of a CPU defines:
+ *
+ *	ARCH_NAME		its name, as uname() reports it
+ *	ARCH_MACHINE		its number in ELF headers
+ *	ARCH_CODE_FILLER	the byte with which Go's linker fills up space between functions
+ *	ARCH_NR_GPRS		the number of general purpose registers
+ *	ARCH_INSTRUCTION_BYTES	the length of the longest instruction
+ *	struct arch_instruction	a decoded instruction, for the folders of the CPU (elf/instruction.h)
  */
 
 #include <elf.h>

@@ -1,64 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unwind/code_look.h"
 
-#include <Zydis/Zydis.h>
 #include <errno.h>
 #include <string.h>
 
-#include "unwind/x86_64/insn_execute.h"
+#include "elf/instruction.h"
 
-static bool look(const uint8_t *code, size_t len, ZydisDecodedInstruction *insn,
-		 ZydisDecodedOperand *ops)
+/* Are the last bytes of code[0..len) one instruction of that kind? */
+static bool ends_in(const uint8_t *code, size_t len, size_t bytes, enum instruction_kind kind,
+		    struct instruction *in)
 {
-	ZydisDecoder decoder;
-
-	return ZYAN_SUCCESS(ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64,
-					     ZYDIS_STACK_WIDTH_64)) &&
-	       ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, code, len, insn, ops));
-}
-
-/* Are the last bytes of code[0..len) one instruction of that category? */
-static bool ends_in(const uint8_t *code, size_t len, size_t bytes,
-		    ZydisInstructionCategory category, ZydisDecodedInstruction *insn,
-		    ZydisDecodedOperand *ops)
-{
-	return bytes <= len && look(code + len - bytes, bytes, insn, ops) &&
-	       insn->length == bytes && insn->meta.category == category;
+	return bytes <= len && instruction_decode(code + len - bytes, bytes, in) &&
+	       in->bytes == bytes && in->kind == kind;
 }
 
 bool code_ends_in_call(const uint8_t *code, size_t len)
 {
-	ZydisDecodedOperand ops[ZYDIS_MAX_OPERAND_COUNT];
-	ZydisDecodedInstruction insn;
+	struct instruction in;
 	size_t bytes;
 
 	for (bytes = 2; bytes <= 8; bytes++)
-		if (ends_in(code, len, bytes, ZYDIS_CATEGORY_CALL, &insn, ops))
+		if (ends_in(code, len, bytes, INSTRUCTION_CALL, &in))
 			return true;
 	return false;
 }
 
 int code_leads_to(const uint8_t *code, size_t len, uint64_t off, uint64_t *ret)
 {
-	ZydisDecodedOperand ops[ZYDIS_MAX_OPERAND_COUNT];
-	ZydisDecodedInstruction insn;
+	struct instruction in;
 
 	/* Only 32-bit distances: compilers use no other for calls and for jumps out of a function. */
-	return (ends_in(code, len, 5, ZYDIS_CATEGORY_CALL, &insn, ops) ||
-		ends_in(code, len, 5, ZYDIS_CATEGORY_UNCOND_BR, &insn, ops)) &&
-			       insn_branch_target(off - 5, &insn, ops, ret)
+	return (ends_in(code, len, 5, INSTRUCTION_CALL, &in) ||
+		ends_in(code, len, 5, INSTRUCTION_JUMP, &in)) &&
+			       instruction_target(&in, off - 5, ret)
 		       ? 0
 		       : -ENODATA;
 }
 
 /* The address that the instruction loads into a register. */
-static bool loads_address(const ZydisDecodedInstruction *insn, const ZydisDecodedOperand *ops,
-			  uint64_t next_va, uint64_t *ret)
+static bool loads_address(const struct instruction *in, uint64_t next_va, uint64_t *ret)
 {
-	if (insn->mnemonic == ZYDIS_MNEMONIC_LEA && ops[1].mem.base == ZYDIS_REGISTER_RIP)
+	const ZydisDecodedOperand *ops = in->own.ops;
+	ZydisMnemonic mnemonic = in->own.insn.mnemonic;
+
+	if (mnemonic == ZYDIS_MNEMONIC_LEA && ops[1].mem.base == ZYDIS_REGISTER_RIP)
 		*ret = next_va + (uint64_t)ops[1].mem.disp.value;
-	else if (insn->mnemonic == ZYDIS_MNEMONIC_MOV &&
-		 ops[0].type == ZYDIS_OPERAND_TYPE_REGISTER &&
+	else if (mnemonic == ZYDIS_MNEMONIC_MOV && ops[0].type == ZYDIS_OPERAND_TYPE_REGISTER &&
 		 ops[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE)
 		*ret = ops[1].imm.value.u;
 	else
@@ -68,12 +55,11 @@ static bool loads_address(const ZydisDecodedInstruction *insn, const ZydisDecode
 
 int code_address_next(const uint8_t *code, size_t len, uint64_t va, size_t *pos, uint64_t *ret)
 {
-	ZydisDecodedOperand ops[ZYDIS_MAX_OPERAND_COUNT];
-	ZydisDecodedInstruction insn;
+	struct instruction in;
 
-	while (*pos < len && look(code + *pos, len - *pos, &insn, ops)) {
-		*pos += insn.length;
-		if (loads_address(&insn, ops, va + *pos, ret))
+	while (*pos < len && instruction_decode(code + *pos, len - *pos, &in)) {
+		*pos += in.bytes;
+		if (loads_address(&in, va + *pos, ret))
 			return 0;
 	}
 	return -ENODATA;
@@ -85,25 +71,24 @@ int code_address_next(const uint8_t *code, size_t len, uint64_t va, size_t *pos,
  */
 static size_t run_length(const uint8_t *code, size_t len, bool conditional, bool *ret_halts)
 {
-	ZydisDecodedOperand ops[ZYDIS_MAX_OPERAND_COUNT];
-	ZydisDecodedInstruction insn;
+	struct instruction in;
 	size_t at = 0;
 
 	*ret_halts = false;
-	while (at < len && look(code + at, len - at, &insn, ops)) {
-		at += insn.length;
-		*ret_halts = insn.mnemonic == ZYDIS_MNEMONIC_HLT;
-		switch (insn.meta.category) {
-		case ZYDIS_CATEGORY_CALL:
-		case ZYDIS_CATEGORY_RET:
-		case ZYDIS_CATEGORY_UNCOND_BR:
+	while (at < len && instruction_decode(code + at, len - at, &in)) {
+		at += in.bytes;
+		*ret_halts = in.own.insn.mnemonic == ZYDIS_MNEMONIC_HLT;
+		switch (in.kind) {
+		case INSTRUCTION_CALL:
+		case INSTRUCTION_RETURN:
+		case INSTRUCTION_JUMP:
 			return at;
-		case ZYDIS_CATEGORY_COND_BR:
+		case INSTRUCTION_BRANCH:
 			if (conditional)
 				return at;
 			break;
 		default:
-			if (*ret_halts || insn.mnemonic == ZYDIS_MNEMONIC_UD2)
+			if (*ret_halts || in.own.insn.mnemonic == ZYDIS_MNEMONIC_UD2)
 				return at;
 			break;
 		}

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unwind/go_code.h"
 
-#include <Zydis/Zydis.h>
 #include <errno.h>
 #include <string.h>
 
 #include "elf/image.h"
+#include "elf/instruction.h"
+#include "elf/x86_64/operand.h"
 #include "unwind/reader.h"
 #include "unwind/code_look.h"
 #include "unwind_native.h"
@@ -68,64 +69,49 @@ int go_code_values_next(const struct go_code *f, struct go_values *v)
 	return err ? err : go_values_next(v);
 }
 
-struct decoded {
-	ZydisDecoder decoder;
-	ZydisDecodedInstruction insn;
-	ZydisDecodedOperand ops[ZYDIS_MAX_OPERAND_COUNT];
-};
-
-static void decoder_init(struct decoded *d)
-{
-	ZydisDecoderInit(&d->decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
-}
-
-static bool decode(const struct go_code *f, const uint8_t *code, size_t len, struct decoded *d)
+static bool decode(const struct go_code *f, const uint8_t *code, size_t len,
+		   struct instruction *ret)
 {
 	return !go_work_take(f->work_left, WORK_PER_INSTRUCTION) &&
-	       ZYAN_SUCCESS(ZydisDecoderDecodeFull(&d->decoder, code, len, &d->insn, d->ops));
-}
-
-static bool is_register(const ZydisDecodedOperand *op, ZydisRegister reg)
-{
-	return op->type == ZYDIS_OPERAND_TYPE_REGISTER && op->reg.value == reg;
+	       instruction_decode(code, len, ret);
 }
 
 /* Does the instruction write the register? Pushes and calls write rsp, too. */
-static bool writes(const struct decoded *d, ZydisRegister reg)
+static bool writes(const struct instruction *in, ZydisRegister reg)
 {
 	uint8_t i;
 
-	for (i = 0; i < d->insn.operand_count; i++)
-		if (d->ops[i].type == ZYDIS_OPERAND_TYPE_REGISTER &&
-		    d->ops[i].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE &&
+	for (i = 0; i < in->own.insn.operand_count; i++)
+		if (in->own.ops[i].type == ZYDIS_OPERAND_TYPE_REGISTER &&
+		    operand_is_written(&in->own.ops[i]) &&
 		    ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64,
-						     d->ops[i].reg.value) == reg)
+						     in->own.ops[i].reg.value) == reg)
 			return true;
 	return false;
 }
 
 /* Does the instruction set rsp to a value that the table does not have? */
-static bool switches(const struct decoded *d)
+static bool switches(const struct instruction *in)
 {
-	if (!writes(d, ZYDIS_REGISTER_RSP) || !is_register(&d->ops[0], ZYDIS_REGISTER_RSP))
+	if (!writes(in, ZYDIS_REGISTER_RSP) ||
+	    !operand_is_register(&in->own.ops[0], ZYDIS_REGISTER_RSP))
 		return false;
-	switch (d->insn.mnemonic) {
+	switch (in->own.insn.mnemonic) {
 	case ZYDIS_MNEMONIC_ADD:
 	case ZYDIS_MNEMONIC_SUB:
-		return d->ops[1].type != ZYDIS_OPERAND_TYPE_IMMEDIATE;
+		return in->own.ops[1].type != ZYDIS_OPERAND_TYPE_IMMEDIATE;
 	case ZYDIS_MNEMONIC_LEA:
-		return d->ops[1].mem.base != ZYDIS_REGISTER_RSP ||
-		       d->ops[1].mem.index != ZYDIS_REGISTER_NONE;
+		return in->own.ops[1].mem.base != ZYDIS_REGISTER_RSP ||
+		       in->own.ops[1].mem.index != ZYDIS_REGISTER_NONE;
 	default:
 		return true;
 	}
 }
 
-static bool leaves(const struct decoded *d)
+static bool leaves(const struct instruction *in)
 {
-	return d->insn.meta.category == ZYDIS_CATEGORY_CALL ||
-	       d->insn.meta.category == ZYDIS_CATEGORY_RET ||
-	       d->insn.meta.category == ZYDIS_CATEGORY_UNCOND_BR;
+	return in->kind == INSTRUCTION_CALL || in->kind == INSTRUCTION_RETURN ||
+	       in->kind == INSTRUCTION_JUMP;
 }
 
 /* The stack pointer's distance from the return address at rva, -1 if it is not known. */
@@ -145,26 +131,26 @@ static void bp_search(struct go_code *f)
 {
 	uint8_t code[MAX_PROLOGUE_BYTES];
 	size_t len = code_read(f, f->fn.start, code, sizeof(code)), pos;
-	struct decoded d;
+	struct instruction in;
 	uint64_t next;
 	int32_t sp;
 
-	decoder_init(&d);
-	for (pos = 0; pos < len && decode(f, code + pos, len - pos, &d); pos += d.insn.length) {
-		next = f->fn.start + pos + d.insn.length;
-		if (d.insn.mnemonic == ZYDIS_MNEMONIC_PUSH &&
-		    is_register(&d.ops[0], ZYDIS_REGISTER_RBP)) {
+	for (pos = 0; pos < len && decode(f, code + pos, len - pos, &in); pos += in.bytes) {
+		next = f->fn.start + pos + in.bytes;
+		if (in.own.insn.mnemonic == ZYDIS_MNEMONIC_PUSH &&
+		    operand_is_register(&in.own.ops[0], ZYDIS_REGISTER_RBP)) {
 			sp = sp_at(f, next);
 			f->bp_off = sp >= 8 ? -8 - sp : 0;
-		} else if (d.insn.mnemonic == ZYDIS_MNEMONIC_MOV &&
-			   is_register(&d.ops[1], ZYDIS_REGISTER_RBP) &&
-			   d.ops[0].type == ZYDIS_OPERAND_TYPE_MEMORY &&
-			   d.ops[0].mem.base == ZYDIS_REGISTER_RSP &&
-			   d.ops[0].mem.index == ZYDIS_REGISTER_NONE) {
+		} else if (in.own.insn.mnemonic == ZYDIS_MNEMONIC_MOV &&
+			   operand_is_register(&in.own.ops[1], ZYDIS_REGISTER_RBP) &&
+			   in.own.ops[0].type == ZYDIS_OPERAND_TYPE_MEMORY &&
+			   in.own.ops[0].mem.base == ZYDIS_REGISTER_RSP &&
+			   in.own.ops[0].mem.index == ZYDIS_REGISTER_NONE) {
 			sp = sp_at(f, next);
-			if (sp >= 8 && d.ops[0].mem.disp.value >= 0 && d.ops[0].mem.disp.value < sp)
-				f->bp_off = (int32_t)(d.ops[0].mem.disp.value - sp - 8);
-		} else if (leaves(&d) || writes(&d, ZYDIS_REGISTER_RBP)) {
+			if (sp >= 8 && in.own.ops[0].mem.disp.value >= 0 &&
+			    in.own.ops[0].mem.disp.value < sp)
+				f->bp_off = (int32_t)(in.own.ops[0].mem.disp.value - sp - 8);
+		} else if (leaves(&in) || writes(&in, ZYDIS_REGISTER_RBP)) {
 			return;
 		}
 		if (f->bp_off < MIN_BP_OFF)
@@ -218,36 +204,38 @@ static void bp_find(struct go_code *f)
 }
 
 /* Notes the last two words that asmcgocall stores before it calls C code: g, then its own stack. */
-static void c_slot_note(struct go_region *region, const struct decoded *d, uint64_t at)
+static void c_slot_note(struct go_region *region, const struct instruction *in, uint64_t at)
 {
-	if (d->insn.mnemonic != ZYDIS_MNEMONIC_MOV || d->ops[0].type != ZYDIS_OPERAND_TYPE_MEMORY ||
-	    d->ops[0].mem.base != ZYDIS_REGISTER_RSP || d->ops[0].mem.disp.value < 0 ||
-	    d->ops[0].mem.disp.value >= INT8_MAX * 8 || d->ops[0].mem.disp.value & 7)
+	if (in->own.insn.mnemonic != ZYDIS_MNEMONIC_MOV ||
+	    in->own.ops[0].type != ZYDIS_OPERAND_TYPE_MEMORY ||
+	    in->own.ops[0].mem.base != ZYDIS_REGISTER_RSP || in->own.ops[0].mem.disp.value < 0 ||
+	    in->own.ops[0].mem.disp.value >= INT8_MAX * 8 || in->own.ops[0].mem.disp.value & 7)
 		return;
 	region->c_slots[0] = region->c_slots[1];
-	region->c_slots[1] = (int32_t)d->ops[0].mem.disp.value;
+	region->c_slots[1] = (int32_t)in->own.ops[0].mem.disp.value;
 	region->c_from = at;
 }
 
 /* The instruction writes rbp: is the new value another one than the caller's? */
-static bool spoils_bp(const struct decoded *d)
+static bool spoils_bp(const struct instruction *in)
 {
-	return d->insn.mnemonic != ZYDIS_MNEMONIC_POP &&
-	       (d->insn.mnemonic != ZYDIS_MNEMONIC_MOV ||
-		d->ops[1].type != ZYDIS_OPERAND_TYPE_MEMORY ||
-		d->ops[1].mem.base != ZYDIS_REGISTER_RSP);
+	return in->own.insn.mnemonic != ZYDIS_MNEMONIC_POP &&
+	       (in->own.insn.mnemonic != ZYDIS_MNEMONIC_MOV ||
+		in->own.ops[1].type != ZYDIS_OPERAND_TYPE_MEMORY ||
+		in->own.ops[1].mem.base != ZYDIS_REGISTER_RSP);
 }
 
-/* The distance from rbp to the cfa after d has written rbp; sp is that from rsp to the return address. */
-static int32_t bp_to_cfa(const struct decoded *d, int32_t sp)
+/* The distance from rbp to the cfa after in has written rbp; sp is that from rsp to the return address. */
+static int32_t bp_to_cfa(const struct instruction *in, int32_t sp)
 {
-	const ZydisDecodedOperand *from = &d->ops[1];
+	const ZydisDecodedOperand *from = &in->own.ops[1];
 
 	if (sp < 0)
 		return 0;
-	if (d->insn.mnemonic == ZYDIS_MNEMONIC_MOV && is_register(from, ZYDIS_REGISTER_RSP))
+	if (in->own.insn.mnemonic == ZYDIS_MNEMONIC_MOV &&
+	    operand_is_register(from, ZYDIS_REGISTER_RSP))
 		return sp + 8;
-	if (d->insn.mnemonic == ZYDIS_MNEMONIC_LEA && from->mem.base == ZYDIS_REGISTER_RSP &&
+	if (in->own.insn.mnemonic == ZYDIS_MNEMONIC_LEA && from->mem.base == ZYDIS_REGISTER_RSP &&
 	    from->mem.index == ZYDIS_REGISTER_NONE && from->mem.disp.value >= 0 &&
 	    from->mem.disp.value <= sp)
 		return sp + 8 - (int32_t)from->mem.disp.value;
@@ -294,27 +282,27 @@ static bool switch_note(struct switch_scan *scan, uint64_t insn, uint64_t at)
 }
 
 /* One instruction that ends at `at`. False: the function is too complicated. */
-static bool switch_scan_one(struct switch_scan *scan, const struct decoded *d, uint64_t at)
+static bool switch_scan_one(struct switch_scan *scan, const struct instruction *in, uint64_t at)
 {
 	struct go_code *f = scan->f;
 
-	if (switches(d))
-		return switch_note(scan, at - d->insn.length, at);
-	if (f->bp_off && at > f->bp_from && writes(d, ZYDIS_REGISTER_RBP)) {
+	if (switches(in))
+		return switch_note(scan, at - in->bytes, at);
+	if (f->bp_off && at > f->bp_from && writes(in, ZYDIS_REGISTER_RBP)) {
 		if (!f->nr_regions) {
-			f->bp_to_cfa = bp_to_cfa(d, sp_at(f, at));
-		} else if (spoils_bp(d)) {
+			f->bp_to_cfa = bp_to_cfa(in, sp_at(f, at));
+		} else if (spoils_bp(in)) {
 			scan->bp_lost = true;
-		} else { /* what leaves the frame */
+		} else { /* the function leaves the frame */
 			if (!scan->bp_back && scan->nr_writes < 2)
 				scan->region->to = at;
 			scan->bp_back = true;
 		}
 	} else if (scan->region && !scan->called) {
-		c_slot_note(scan->region, d, at);
+		c_slot_note(scan->region, in, at);
 	}
-	scan->called |= d->insn.meta.category == ZYDIS_CATEGORY_CALL;
-	if (d->insn.meta.category != ZYDIS_CATEGORY_RET || !scan->region)
+	scan->called |= in->kind == INSTRUCTION_CALL;
+	if (in->kind != INSTRUCTION_RETURN || !scan->region)
 		return true;
 	if (scan->nr_writes < 2 && !scan->bp_back) /* it never comes back */
 		scan->region->to = at;
@@ -345,13 +333,12 @@ static void switched_find(struct go_code *f, const char *name)
 	struct switch_scan scan = { .f = f };
 	uint8_t code[MAX_CODE_BYTES];
 	size_t len = code_read(f, f->fn.start, code, sizeof(code)), pos;
-	struct decoded d;
+	struct instruction in;
 
 	if (!may_switch(code, len))
 		return;
-	decoder_init(&d);
-	for (pos = 0; pos < len && decode(f, code + pos, len - pos, &d); pos += d.insn.length)
-		if (!switch_scan_one(&scan, &d, f->fn.start + pos + d.insn.length))
+	for (pos = 0; pos < len && decode(f, code + pos, len - pos, &in); pos += in.bytes)
+		if (!switch_scan_one(&scan, &in, f->fn.start + pos + in.bytes))
 			break;
 	if (!f->nr_regions)
 		return;

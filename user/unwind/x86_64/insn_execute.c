@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unwind/x86_64/insn_execute.h"
 
+#include "elf/instruction.h"
+#include "elf/x86_64/operand.h"
 #include "unwind/x86_64/insn_machine.h"
 #include "arch.h"
 
@@ -9,17 +11,9 @@ int insn_gpr(ZydisRegister reg)
 	static const int8_t dwarf[NR_GPRS] = {
 		0, 2, 1, 3, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15
 	};
-	ZydisRegister whole = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, reg);
+	int nr = operand_gpr(reg);
 
-	if (ZydisRegisterGetClass(whole) != ZYDIS_REGCLASS_GPR64)
-		return -1;
-	return dwarf[ZydisRegisterGetId(whole) & (NR_GPRS - 1)];
-}
-
-bool insn_is_gpr64(const ZydisDecodedOperand *op)
-{
-	return op->type == ZYDIS_OPERAND_TYPE_REGISTER &&
-	       ZydisRegisterGetClass(op->reg.value) == ZYDIS_REGCLASS_GPR64;
+	return nr < 0 ? -1 : dwarf[nr];
 }
 
 /* The address that a memory operand means, unknown if it has an index. */
@@ -28,19 +22,18 @@ static struct value address_of(const struct machine *m, const ZydisDecodedOperan
 	int base = insn_gpr(op->mem.base);
 
 	if (base < 0 || ZydisRegisterGetClass(op->mem.base) != ZYDIS_REGCLASS_GPR64 ||
-	    op->mem.index != ZYDIS_REGISTER_NONE || op->mem.segment == ZYDIS_REGISTER_FS ||
-	    op->mem.segment == ZYDIS_REGISTER_GS)
+	    op->mem.index != ZYDIS_REGISTER_NONE || operand_has_segment(op))
 		return unknown();
 	return insn_value_plus(m->regs[base], op->mem.disp.value);
 }
 
-void insn_clobber(struct machine *m, const ZydisDecodedInstruction *insn,
-		  const ZydisDecodedOperand *ops)
+void insn_clobber(struct machine *m, const struct instruction *in)
 {
+	const ZydisDecodedOperand *ops = in->own.ops;
 	int i, reg;
 
-	for (i = 0; i < insn->operand_count; i++) {
-		if (!(ops[i].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE))
+	for (i = 0; i < in->own.insn.operand_count; i++) {
+		if (!operand_is_written(&ops[i]))
 			continue;
 		if (ops[i].type == ZYDIS_OPERAND_TYPE_REGISTER) {
 			reg = insn_gpr(ops[i].reg.value);
@@ -67,22 +60,25 @@ static struct value pop(struct machine *m)
 }
 
 /* Register and immediate: no other arithmetic makes stack pointers. */
-static bool adds_immediate(const ZydisDecodedInstruction *insn, const ZydisDecodedOperand *ops)
+static bool adds_immediate(const struct instruction *in)
 {
-	return (insn->mnemonic == ZYDIS_MNEMONIC_ADD || insn->mnemonic == ZYDIS_MNEMONIC_SUB) &&
-	       insn_is_gpr64(&ops[0]) && ops[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE;
+	const ZydisDecodedOperand *ops = in->own.ops;
+
+	return (in->own.insn.mnemonic == ZYDIS_MNEMONIC_ADD ||
+		in->own.insn.mnemonic == ZYDIS_MNEMONIC_SUB) &&
+	       operand_is_gpr64(&ops[0]) && ops[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE;
 }
 
 /*
  * Only one stack pointer that was rounded down is known at a time; a pointer to data that is
  * rounded as well must not be mistaken for it.
  */
-static bool rounds_down(const struct machine *m, const ZydisDecodedInstruction *insn,
-			const ZydisDecodedOperand *ops)
+static bool rounds_down(const struct machine *m, const struct instruction *in)
 {
+	const ZydisDecodedOperand *ops = in->own.ops;
 	const struct value *v;
 
-	if (insn->mnemonic != ZYDIS_MNEMONIC_AND || !insn_is_gpr64(&ops[0]) ||
+	if (in->own.insn.mnemonic != ZYDIS_MNEMONIC_AND || !operand_is_gpr64(&ops[0]) ||
 	    ops[1].type != ZYDIS_OPERAND_TYPE_IMMEDIATE || ops[1].imm.value.s >= 0)
 		return false;
 	v = &m->regs[insn_gpr(ops[0].reg.value)];
@@ -106,24 +102,24 @@ static void round_down(struct machine *m, int reg)
 	m->regs[reg] = (struct value){ .kind = VALUE_REG, .base = BASE_ALIGNED };
 }
 
-static void move(struct machine *m, const ZydisDecodedInstruction *insn,
-		 const ZydisDecodedOperand *ops)
+static void move(struct machine *m, const struct instruction *in)
 {
-	const ZydisDecodedOperand *to = &ops[0], *from = &ops[1];
+	const ZydisDecodedOperand *to = &in->own.ops[0], *from = &in->own.ops[1];
 
-	if (insn_is_gpr64(to) && insn_is_gpr64(from))
+	if (operand_is_gpr64(to) && operand_is_gpr64(from))
 		m->regs[insn_gpr(to->reg.value)] = m->regs[insn_gpr(from->reg.value)];
-	else if (insn_is_gpr64(to) && from->type == ZYDIS_OPERAND_TYPE_MEMORY)
+	else if (operand_is_gpr64(to) && from->type == ZYDIS_OPERAND_TYPE_MEMORY)
 		m->regs[insn_gpr(to->reg.value)] = insn_load(m, address_of(m, from));
-	else if (to->type == ZYDIS_OPERAND_TYPE_MEMORY && insn_is_gpr64(from))
+	else if (to->type == ZYDIS_OPERAND_TYPE_MEMORY && operand_is_gpr64(from))
 		insn_store(m, address_of(m, to), 8, m->regs[insn_gpr(from->reg.value)]);
 	else
-		insn_clobber(m, insn, ops);
+		insn_clobber(m, in);
 }
 
-void insn_execute(struct machine *m, const ZydisDecodedInstruction *insn,
-		  const ZydisDecodedOperand *ops)
+void insn_execute(struct machine *m, const struct instruction *in)
 {
+	const ZydisDecodedInstruction *insn = &in->own.insn;
+	const ZydisDecodedOperand *ops = in->own.ops;
 	struct value value;
 	int64_t n;
 	int reg;
@@ -131,8 +127,8 @@ void insn_execute(struct machine *m, const ZydisDecodedInstruction *insn,
 	switch (insn->mnemonic) {
 	case ZYDIS_MNEMONIC_PUSH:
 		if (insn->operand_width == 64)
-			insn_push(m, insn_is_gpr64(&ops[0]) ? m->regs[insn_gpr(ops[0].reg.value)]
-							    : unknown());
+			insn_push(m, operand_is_gpr64(&ops[0]) ? m->regs[insn_gpr(ops[0].reg.value)]
+							       : unknown());
 		else
 			m->regs[UNWIND_RSP] = unknown();
 		return;
@@ -140,7 +136,7 @@ void insn_execute(struct machine *m, const ZydisDecodedInstruction *insn,
 		value = pop(m);
 		if (insn->operand_width != 64)
 			m->regs[UNWIND_RSP] = unknown();
-		else if (insn_is_gpr64(&ops[0]))
+		else if (operand_is_gpr64(&ops[0]))
 			m->regs[insn_gpr(ops[0].reg.value)] = value;
 		else if (ops[0].type == ZYDIS_OPERAND_TYPE_MEMORY)
 			insn_store(m, address_of(m, &ops[0]), 8, value);
@@ -156,13 +152,13 @@ void insn_execute(struct machine *m, const ZydisDecodedInstruction *insn,
 		m->regs[UNWIND_RBP] = pop(m);
 		return;
 	case ZYDIS_MNEMONIC_MOV:
-		move(m, insn, ops);
+		move(m, in);
 		return;
 	case ZYDIS_MNEMONIC_SYSCALL: /* writes rax too, which is not among its operands */
 		m->regs[UNWIND_RAX] = unknown();
 		break;
 	case ZYDIS_MNEMONIC_LEA:
-		if (insn_is_gpr64(&ops[0])) {
+		if (operand_is_gpr64(&ops[0])) {
 			value = address_of(m, &ops[1]);
 			m->regs[insn_gpr(ops[0].reg.value)] = value;
 			return;
@@ -171,7 +167,7 @@ void insn_execute(struct machine *m, const ZydisDecodedInstruction *insn,
 	default:
 		break;
 	}
-	if (adds_immediate(insn, ops)) {
+	if (adds_immediate(in)) {
 		reg = insn_gpr(ops[0].reg.value);
 		n = ops[1].imm.value.s;
 		if (n > MAX_OFF || n < -MAX_OFF)
@@ -179,10 +175,10 @@ void insn_execute(struct machine *m, const ZydisDecodedInstruction *insn,
 		else
 			m->regs[reg] = insn_value_plus(
 				m->regs[reg], insn->mnemonic == ZYDIS_MNEMONIC_ADD ? n : -n);
-	} else if (rounds_down(m, insn, ops)) {
+	} else if (rounds_down(m, in)) {
 		round_down(m, insn_gpr(ops[0].reg.value));
 	} else {
-		insn_clobber(m, insn, ops);
+		insn_clobber(m, in);
 	}
 }
 
@@ -193,13 +189,4 @@ void insn_call(struct machine *m)
 
 	for (i = 0; i < sizeof(scratch); i++)
 		m->regs[scratch[i]] = unknown();
-}
-
-bool insn_branch_target(uint64_t off, const ZydisDecodedInstruction *insn,
-			const ZydisDecodedOperand *ops, uint64_t *ret)
-{
-	if (ops[0].type != ZYDIS_OPERAND_TYPE_IMMEDIATE || !ops[0].imm.is_relative)
-		return false;
-	*ret = off + insn->length + (uint64_t)ops[0].imm.value.s;
-	return true;
 }

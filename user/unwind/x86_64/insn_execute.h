@@ -5,25 +5,18 @@
 /* The effect of single instructions on the abstract machine (insn_machine.h). Internal to the folder. */
 
 #include <Zydis/Zydis.h>
-#include <stdbool.h>
-#include <stdint.h>
 
+struct instruction;
 struct machine;
 struct value;
 
 /* DWARF number of the 64-bit register that holds reg, -1 if reg is of another kind. */
 int insn_gpr(ZydisRegister reg);
-bool insn_is_gpr64(const ZydisDecodedOperand *op);
-/* The target of a direct branch at off. False for an indirect one. */
-bool insn_branch_target(uint64_t off, const ZydisDecodedInstruction *insn,
-			const ZydisDecodedOperand *ops, uint64_t *ret);
 
 /* Any instruction but branches. */
-void insn_execute(struct machine *m, const ZydisDecodedInstruction *insn,
-		  const ZydisDecodedOperand *ops);
+void insn_execute(struct machine *m, const struct instruction *in);
 /* Everything that the instruction writes becomes unknown. */
-void insn_clobber(struct machine *m, const ZydisDecodedInstruction *insn,
-		  const ZydisDecodedOperand *ops);
+void insn_clobber(struct machine *m, const struct instruction *in);
 void insn_push(struct machine *m, struct value value);
 /* A call that has returned: registers that a function may change are unknown (System V ABI, 3.2.1). */
 void insn_call(struct machine *m);

@@ -10,6 +10,8 @@
 #include "base/sorted.h"
 #include "base/vec.h"
 #include "elf/image.h"
+#include "elf/instruction.h"
+#include "elf/x86_64/operand.h"
 #include "unwind/x86_64/insn_execute.h"
 #include "unwind/x86_64/insn_machine.h"
 #include "unwind/x86_64/insn_row.h"
@@ -33,7 +35,7 @@
 #define MAX_PADDING 15 /* between functions that begin at multiples of 16 */
 #define NO_INSTRUCTION (-1)
 
-struct instruction {
+struct passed {
 	uint64_t off;
 	uint32_t len; /* 0: not decoded yet */
 	bool queued, is_ret, is_jump; /* is_jump: to an unknown target */
@@ -54,8 +56,7 @@ _Static_assert(INSN_UNWIND_MAX_INSTRUCTIONS <= INT16_MAX, "numbers of instructio
 struct follower {
 	const struct code_area *area;
 	uint64_t origin; /* where the rule is wanted */
-	ZydisDecoder decoder;
-	struct instruction *instructions;
+	struct passed *instructions;
 	size_t nr, cap;
 	struct block *blocks[MAX_BLOCKS], *last_block;
 	size_t nr_blocks, nr_border_calls;
@@ -109,7 +110,7 @@ static int code_get(struct follower *f, uint64_t off, uint8_t *code)
 	struct block *block;
 	int err;
 
-	want = left < ZYDIS_MAX_INSTRUCTION_LENGTH ? (uint32_t)left : ZYDIS_MAX_INSTRUCTION_LENGTH;
+	want = left < ARCH_INSTRUCTION_BYTES ? (uint32_t)left : ARCH_INSTRUCTION_BYTES;
 	while (len < want) {
 		err = block_get(f, off + len, &block);
 		if (err < 0 && !len)
@@ -157,48 +158,46 @@ static int arrive(struct follower *f, uint64_t off, struct machine *m)
 	if (vec_grow(f->instructions, f->nr + 1, f->cap, INSN_UNWIND_MAX_INSTRUCTIONS))
 		return -ENOMEM;
 	*at = (int16_t)f->nr++;
-	f->instructions[*at] = (struct instruction){ .off = off, .before = *m };
+	f->instructions[*at] = (struct passed){ .off = off, .before = *m };
 	enqueue(f, *at);
 	return 0;
 }
 
 /* 0, 1 if there is no instruction, -errno. */
-static int decode(struct follower *f, uint64_t off, ZydisDecodedInstruction *insn,
-		  ZydisDecodedOperand *ops)
+static int decode(struct follower *f, uint64_t off, struct instruction *ret)
 {
-	uint8_t code[ZYDIS_MAX_INSTRUCTION_LENGTH];
+	uint8_t code[ARCH_INSTRUCTION_BYTES];
 	int len = code_get(f, off, code);
 
 	if (len < 0)
 		return len;
-	return ZYAN_SUCCESS(ZydisDecoderDecodeFull(&f->decoder, code, (size_t)len, insn, ops)) ? 0
-											       : 1;
+	return !instruction_decode(code, (size_t)len, ret);
 }
 
 /* The end of the padding that may follow the last instruction of a function. */
 static uint64_t padding_end(struct follower *f, uint64_t off)
 {
-	ZydisDecodedOperand ops[ZYDIS_MAX_OPERAND_COUNT];
-	ZydisDecodedInstruction insn;
+	struct instruction in;
 	uint64_t at = off;
 
-	while (at < f->area->end && at - off <= MAX_PADDING && !decode(f, at, &insn, ops) &&
-	       (insn.mnemonic == ZYDIS_MNEMONIC_NOP || insn.mnemonic == ZYDIS_MNEMONIC_INT3))
-		at += insn.length;
+	while (at < f->area->end && at - off <= MAX_PADDING && !decode(f, at, &in) &&
+	       (in.kind == INSTRUCTION_NOP || in.own.insn.mnemonic == ZYDIS_MNEMONIC_INT3))
+		at += in.bytes;
 	return at;
 }
 
 /* Does the instruction at off look like the first one of a function? */
 static bool looks_like_start(struct follower *f, uint64_t off)
 {
-	ZydisDecodedOperand ops[ZYDIS_MAX_OPERAND_COUNT];
-	ZydisDecodedInstruction insn;
+	ZydisMnemonic mnemonic;
+	struct instruction in;
 
-	if (decode(f, off, &insn, ops))
+	if (decode(f, off, &in))
 		return false;
-	return insn.mnemonic == ZYDIS_MNEMONIC_PUSH || insn.mnemonic == ZYDIS_MNEMONIC_ENDBR64 ||
-	       (insn.mnemonic == ZYDIS_MNEMONIC_SUB && insn_is_gpr64(&ops[0]) &&
-		insn_gpr(ops[0].reg.value) == UNWIND_RSP);
+	mnemonic = in.own.insn.mnemonic;
+	return mnemonic == ZYDIS_MNEMONIC_PUSH || mnemonic == ZYDIS_MNEMONIC_ENDBR64 ||
+	       (mnemonic == ZYDIS_MNEMONIC_SUB && operand_is_gpr64(&in.own.ops[0]) &&
+		insn_gpr(in.own.ops[0].reg.value) == UNWIND_RSP);
 }
 
 /* Does the code behind a call, from next, look like the next function? end is that of its padding. */
@@ -208,7 +207,7 @@ static bool looks_like_border(struct follower *f, uint64_t next, uint64_t end)
 }
 
 /* A call does not return if another function follows immediately. */
-static bool is_last_call(struct follower *f, struct instruction *at, uint64_t next)
+static bool is_last_call(struct follower *f, struct passed *at, uint64_t next)
 {
 	const struct code_area *area = f->area;
 	uint64_t end;
@@ -232,33 +231,33 @@ static bool is_last_call(struct follower *f, struct instruction *at, uint64_t ne
 /* Executes the instruction and goes on to those after it. 0 or -errno. */
 static int follow_one(struct follower *f, int32_t index)
 {
-	struct instruction *at = &f->instructions[index];
-	ZydisDecodedOperand ops[ZYDIS_MAX_OPERAND_COUNT];
-	ZydisDecodedInstruction insn;
+	struct passed *at = &f->instructions[index];
+	struct instruction in;
 	struct machine after = at->before;
 	uint64_t next, target;
-	int err = decode(f, at->off, &insn, ops);
+	int err = decode(f, at->off, &in);
 
 	if (err)
 		return err < 0 ? err : 0; /* not code: no way leads through here */
-	at->len = insn.length;
-	next = at->off + insn.length;
-	switch (insn.meta.category) {
-	case ZYDIS_CATEGORY_RET:
-		at->is_ret = insn.mnemonic == ZYDIS_MNEMONIC_RET &&
-			     insn.meta.branch_type == ZYDIS_BRANCH_TYPE_NEAR;
+	at->len = in.bytes;
+	next = at->off + in.bytes;
+	switch (in.kind) {
+	case INSTRUCTION_STOP:
+		return 0;
+	case INSTRUCTION_RETURN:
+		at->is_ret = in.own.insn.mnemonic == ZYDIS_MNEMONIC_RET &&
+			     in.own.insn.meta.branch_type == ZYDIS_BRANCH_TYPE_NEAR;
 		f->found_ret |= at->is_ret;
 		return 0;
-	case ZYDIS_CATEGORY_UNCOND_BR:
-		at->is_jump = !insn_branch_target(at->off, &insn, ops, &target);
+	case INSTRUCTION_JUMP:
+		at->is_jump = !instruction_target(&in, at->off, &target);
 		return at->is_jump ? 0 : arrive(f, target, &after);
-	case ZYDIS_CATEGORY_COND_BR:
-		insn_clobber(&after, &insn, ops); /* loop counts rcx */
-		err = insn_branch_target(at->off, &insn, ops, &target) ? arrive(f, target, &after)
-								       : 0;
+	case INSTRUCTION_BRANCH:
+		insn_clobber(&after, &in); /* loop counts rcx */
+		err = instruction_target(&in, at->off, &target) ? arrive(f, target, &after) : 0;
 		return err ? err : arrive(f, next, &after);
-	case ZYDIS_CATEGORY_CALL:
-		if (insn_branch_target(at->off, &insn, ops, &target) && target == next)
+	case INSTRUCTION_CALL:
+		if (instruction_target(&in, at->off, &target) && target == next)
 			insn_push(&after, unknown()); /* the code learns its own address */
 		else if (is_last_call(f, at, next))
 			return 0;
@@ -266,13 +265,9 @@ static int follow_one(struct follower *f, int32_t index)
 			insn_call(&after);
 		return arrive(f, next, &after);
 	default:
-		break;
+		insn_execute(&after, &in);
+		return arrive(f, next, &after);
 	}
-	if (insn.mnemonic == ZYDIS_MNEMONIC_UD2 || insn.mnemonic == ZYDIS_MNEMONIC_HLT ||
-	    insn.mnemonic == ZYDIS_MNEMONIC_INT3)
-		return 0;
-	insn_execute(&after, &insn, ops);
-	return arrive(f, next, &after);
 }
 
 static int follow(struct follower *f)
@@ -321,7 +316,7 @@ static void caller_doubt(const struct follower *f, struct value *value, uint8_t 
 /* All `ret`s must agree on the stack pointer. */
 static int caller_by_returns(const struct follower *f, struct insn_caller *ret)
 {
-	const struct instruction *in = f->instructions, *end = in + f->nr;
+	const struct passed *in = f->instructions, *end = in + f->nr;
 	bool found = false;
 	struct value cfa;
 
@@ -369,9 +364,9 @@ static int caller_find(const struct follower *f, struct insn_caller *ret)
 
 static int by_offset(const void *a, const void *b, void *arg)
 {
-	const struct instruction *instructions = arg;
-	const struct instruction *x = &instructions[*(const int32_t *)a];
-	const struct instruction *y = &instructions[*(const int32_t *)b];
+	const struct passed *instructions = arg;
+	const struct passed *x = &instructions[*(const int32_t *)a];
+	const struct passed *y = &instructions[*(const int32_t *)b];
 
 	return sorted_order(x->off, y->off);
 }
@@ -380,7 +375,7 @@ static int by_offset(const void *a, const void *b, void *arg)
 static int rules_write(struct follower *f, const struct insn_caller *caller,
 		       struct insn_rule *rules, size_t cap)
 {
-	const struct instruction *in;
+	const struct passed *in;
 	struct insn_rule *last = NULL;
 	uint64_t row, pos = 0;
 	size_t i, nr = 0;
@@ -416,9 +411,6 @@ static int follower_init(struct follower *f, uint64_t from)
 	struct machine begin = { 0 };
 	int i;
 
-	if (!ZYAN_SUCCESS(ZydisDecoderInit(&f->decoder, ZYDIS_MACHINE_MODE_LONG_64,
-					   ZYDIS_STACK_WIDTH_64)))
-		return -ENODATA;
 	f->queue = malloc(INSN_UNWIND_MAX_INSTRUCTIONS * sizeof(*f->queue));
 	if (!f->queue)
 		return -ENOMEM;
@@ -487,17 +479,15 @@ static uint64_t reached_before(const struct follower *f)
  */
 static int block_begin(struct follower *f, uint64_t *ret)
 {
-	ZydisDecodedOperand ops[ZYDIS_MAX_OPERAND_COUNT];
-	ZydisDecodedInstruction insn;
+	struct instruction in;
 	uint64_t at = reached_before(f);
 
 	*ret = at;
 	while (at < f->origin) {
-		if (decode(f, at, &insn, ops))
+		if (decode(f, at, &in))
 			return -ENODATA;
-		at += insn.length;
-		if (insn.meta.category == ZYDIS_CATEGORY_UNCOND_BR ||
-		    insn.meta.category == ZYDIS_CATEGORY_RET)
+		at += in.bytes;
+		if (in.kind == INSTRUCTION_JUMP || in.kind == INSTRUCTION_RETURN)
 			*ret = at;
 	}
 	return at == f->origin ? 0 : -ENODATA;
@@ -527,7 +517,7 @@ int insn_unwind_find(const struct code_area *area, uint64_t off, struct insn_rul
 	int err;
 
 	if (off < area->start || off - area->after_call >= area->end || start < area->start ||
-	    start >= area->end || (area->img && !elf_image_is_native(area->img)))
+	    start >= area->end || (area->img && elf_image_machine(area->img) != EM_X86_64))
 		return -ENODATA;
 	err = follower_init(&f, start);
 	if (!err && area->starts_unknown && area->after_call && area->way != CODE_FROM_START &&
