@@ -15,6 +15,7 @@
 #define PYTHON_LAYOUTS
 #include "python/layouts.h"
 
+#define LAYOUTS_MACHINE EM_X86_64 /* of the headers that layouts.h was made from */
 #define NR_LAYOUTS (sizeof(python_layouts) / sizeof(python_layouts[0]))
 
 #define MAX_STATE_BYTES (1U << 20) /* _PyRuntime and PyInterpreterState: below 500 KiB until now */
@@ -237,8 +238,8 @@ static int layout_from_table(const struct elf_image *img, const struct symbol_fo
 	if (i == NR_LAYOUTS || has(found, TRACE_REFS))
 		return -ENOTSUP;
 	*ret = python_layouts[i];
-	/* These lie behind a mutex, and the table has its size on x86-64. */
-	if (elf_image_machine(img) != EM_X86_64)
+	/* These lie behind a mutex, and the table has its size on that CPU. */
+	if (elf_image_machine(img) != LAYOUTS_MACHINE)
 		ret->runtime_current = ret->gil = 0;
 	return 0;
 }

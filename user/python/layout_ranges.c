@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/cleanup.h"
 #include "base/sorted.h"
@@ -13,6 +12,7 @@
 #include "elf/image.h"
 #include "elf/symbol_find.h"
 #include "python/layout.h"
+#include "unwind/code_look.h"
 #include "unwind/eh_frame.h"
 
 #define MAX_SYMBOL_BYTES (256U << 20)
@@ -23,7 +23,6 @@
 #define EH_FRAME_WORK (4 << 20)
 #define MIN_LOOP_BYTES 4096 /* of one that has all instructions in it; more than ten times that */
 #define PADDING_BYTES 16 /* between two functions that follow one another */
-#define REG_RSP 7
 
 struct ranges {
 	struct python_range *list;
@@ -125,8 +124,6 @@ static bool is_same_frame(const struct cfi_cfa *a, const struct cfi_cfa *b)
 /* A part begins inside of a frame, and the jump there stays in it. Else it is a tail call. */
 static void jump_follow(struct part_search *s, uint64_t from, uint64_t rva)
 {
-	static const struct cfi_cfa entry = { .rule = { .kind = RULE_REGISTER, .value = 8 },
-					      .reg = REG_RSP };
 	struct piece function, part;
 	size_t i;
 
@@ -136,26 +133,19 @@ static void jump_follow(struct part_search *s, uint64_t from, uint64_t rva)
 	if (s->nr_jumps >= MAX_JUMPS || s->ranges->nr > MAX_PARTS || s->work_left <= 0)
 		return;
 	s->nr_jumps++;
-	if (piece_read(s, rva, &part) && !is_same_frame(&part.start, &entry) &&
+	if (piece_read(s, rva, &part) && !cfi_cfa_is_entry(&part.start) &&
 	    piece_read(s, from, &function) && is_same_frame(&part.here, &function.here))
 		range_add(s->ranges, s->img, part.range.rva, part.range.bytes);
 }
 
-/*
- * Follows every `jmp rel32` (e9) and `jcc rel32` (0f 80..8f), wherever such bytes are: other bytes that
- * look so lead to no function, or to code with another frame.
- */
+/* Bytes that only look like a jump lead to no function, or to code with another frame. */
 static void jumps_follow(struct part_search *s, const uint8_t *code, size_t len, uint64_t rva)
 {
-	int32_t distance;
-	size_t i;
+	size_t pos = 0;
+	uint64_t to;
 
-	for (i = 0; i + 5 <= len; i++) {
-		if (code[i] != 0xe9 && (!i || code[i - 1] != 0x0f || code[i] >> 4 != 8))
-			continue;
-		memcpy(&distance, code + i + 1, sizeof(distance));
-		jump_follow(s, rva + i, rva + i + 5 + (uint64_t)(int64_t)distance);
-	}
+	while (!code_jump_next(code, len, rva, &pos, &to))
+		jump_follow(s, rva + pos - 1, to);
 }
 
 static int add_by_jumps(struct ranges *ranges, struct elf_image *img)

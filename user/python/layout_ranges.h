@@ -6,7 +6,7 @@
  * Finds the code of an interpreter's eval loop: the function _PyEval_EvalFrameDefault, the parts that
  * compilers split off from it, and the tail-call handlers. With .symtab they have names. In a stripped
  * file only the function has one: its parts are the targets of its jumps that keep its frame, by
- * .eh_frame (x86-64). If all of that is too small to be the loop, each function of the file may be a
+ * .eh_frame. If all of that is too small to be the loop, each function of the file may be a
  * handler.
  */
 

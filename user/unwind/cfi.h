@@ -30,8 +30,7 @@ struct unwind_reader;
 struct cfi;
 
 /*
- * Borrows img. -ENODATA: there is no code, or it is of a machine other than x86-64. A malformed table of
- * Go is ignored.
+ * Borrows img. -ENODATA: there is no code, or it is for another CPU. A malformed table of Go is ignored.
  */
 int cfi_new(struct cfi **ret, struct elf_image *img);
 void cfi_free(struct cfi *cfi);

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "unwind/plt_expr.h"
 #include "unwind/reader.h"
 #include "unwind_native.h"
 
@@ -56,22 +57,6 @@ static bool expr_breg(struct frame_cursor *cur, uint8_t op, uint64_t *ret_reg, i
 	return true;
 }
 
-/* Linkers write this for .plt after `breg7 off`; the threshold is that of lazy or IBT stubs. */
-static bool expr_is_plt(struct frame_cursor cur, int64_t *ret_threshold)
-{
-	uint8_t op;
-
-	if (cur.end - cur.off != 9 || cursor_u8(&cur) != DW_OP_breg16 || cursor_u8(&cur) != 0 ||
-	    cursor_u8(&cur) != DW_OP_lit15 || cursor_u8(&cur) != DW_OP_and)
-		return false;
-	op = cursor_u8(&cur);
-	if (op < DW_OP_lit0 || op > DW_OP_lit31)
-		return false;
-	*ret_threshold = op - DW_OP_lit0;
-	return cursor_u8(&cur) == DW_OP_ge && cursor_u8(&cur) == DW_OP_lit3 &&
-	       cursor_u8(&cur) == DW_OP_shl && cursor_u8(&cur) == DW_OP_plus && !cur.error;
-}
-
 /* `bregN 0; lit8; mul; plus` after `breg7 off`: skips it. */
 static bool expr_skip_index(struct frame_cursor *cur, uint64_t *ret_reg)
 {
@@ -113,7 +98,7 @@ int cfi_expr_classify(struct frame_cursor cur, struct cfi_expr_shape *ret)
 	*ret = (struct cfi_expr_shape){ .kind = EXPR_OTHER };
 	if (!expr_breg(&cur, cursor_u8(&cur), &shape.reg, &shape.off))
 		return cur.error;
-	if (shape.reg == UNWIND_SP && expr_is_plt(cur, &shape.second)) {
+	if (shape.reg == UNWIND_SP && plt_expr_is(cur, &shape.second)) {
 		shape.kind = EXPR_PLT;
 		*ret = shape;
 		return 0;

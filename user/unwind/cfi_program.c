@@ -261,3 +261,9 @@ struct frame_cursor cfi_program_expr(const struct cfi_program *prog, const struc
 	cursor_init(&cur, prog->cur.blocks, off, off + rule->len, prog->cur.va_delta);
 	return cur;
 }
+
+bool cfi_cfa_is_entry(const struct cfi_cfa *cfa)
+{
+	return cfa->rule.kind == RULE_REGISTER && cfa->reg == UNWIND_SP &&
+	       cfa->rule.value == CALL_PUSHES;
+}

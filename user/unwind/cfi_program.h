@@ -78,6 +78,9 @@ void cfi_program_init(struct cfi_program *prog, const struct frame_cursor *cur,
  */
 int cfi_program_next(struct cfi_program *prog);
 
+/* Is the frame found as at the first instruction of a function? */
+bool cfi_cfa_is_entry(const struct cfi_cfa *cfa);
+
 /* A cursor over the expression of a rule that has one. */
 struct frame_cursor cfi_program_expr(const struct cfi_program *prog, const struct cfi_rule *rule);
 

@@ -22,6 +22,11 @@ int code_leads_to(const uint8_t *code, size_t len, uint64_t off, uint64_t *ret);
  * *pos behind it, or -ENODATA.
  */
 int code_address_next(const uint8_t *code, size_t len, uint64_t va, size_t *pos, uint64_t *ret);
+/*
+ * The next bytes from *pos on that may be a jump or a branch out of a function, and their target: 0 with
+ * *pos - 1 in the jump, or -ENODATA. Bytes in other instructions look like jumps, too.
+ */
+int code_jump_next(const uint8_t *code, size_t len, uint64_t va, size_t *pos, uint64_t *ret);
 /* Bytes that run one after the other, up to the first branch or call, which is counted. */
 size_t code_straight(const uint8_t *code, size_t len);
 /* The same up to the first branch that is not conditional: all of it belongs to one function. */

@@ -209,7 +209,8 @@ static int fde_parse(const struct eh_frame *frame, struct eh_pass *pass, struct 
 	if (err)
 		return err;
 	enc = fde->cie->pointer_enc;
-	if ((enc & 0x70) == DW_EH_PE_datarel) /* from the GOT, which x86-64 does not do */
+	if ((enc & 0x70) ==
+	    DW_EH_PE_datarel) /* relative to the GOT, which 64-bit CPUs do not use */
 		return -EBADMSG;
 	start = cursor_pointer(cur, enc & ~DW_EH_PE_indirect, 0);
 	if (enc & DW_EH_PE_indirect && !cur->error) {

@@ -65,6 +65,23 @@ int code_address_next(const uint8_t *code, size_t len, uint64_t va, size_t *pos,
 	return -ENODATA;
 }
 
+/* `jmp rel32` (e9) and `jcc rel32` (0f 80..8f; *pos is behind the second byte). */
+int code_jump_next(const uint8_t *code, size_t len, uint64_t va, size_t *pos, uint64_t *ret)
+{
+	int32_t distance;
+	size_t i;
+
+	for (i = *pos; i + 5 <= len; i++) {
+		if (code[i] != 0xe9 && (!i || code[i - 1] != 0x0f || code[i] >> 4 != 8))
+			continue;
+		memcpy(&distance, code + i + 1, sizeof(distance));
+		*pos = i + 1;
+		*ret = va + i + 5 + (uint64_t)(int64_t)distance;
+		return 0;
+	}
+	return -ENODATA;
+}
+
 /*
  * The bytes up to the end of the first call or branch; conditional branches count if `conditional`.
  * *ret_halts: a hlt ends them.
