@@ -7,6 +7,7 @@
 
 #include "base/sorted.h"
 #include "elf/image.h"
+#include "elf/plt_entry.h"
 
 #define MAX_RANGES 8
 #define MAX_LEADERS 4096
@@ -68,8 +69,7 @@ static int bounds_find(struct code_bounds *bounds, uint64_t rva, struct code_ran
 	*ret = (struct code_range){ .start = fde.start, .end = fde.end < next ? fde.end : next };
 	cfi_program_init(prog, &fde.program, fde.cie, fde.start, fde.end);
 	ret->is_function = cfi_program_next(prog) > 0 && prog->start == fde.start &&
-			   prog->state.cfa.rule.kind == RULE_REGISTER && prog->state.cfa.reg == 7 &&
-			   prog->state.cfa.rule.value == 8;
+			   cfi_cfa_is_entry(&prog->state.cfa);
 	return 0;
 }
 
@@ -93,17 +93,11 @@ static int target_add(struct walk *w, uint64_t rva)
 
 bool code_function_plt_word(struct code_reader *reader, uint64_t rva, uint64_t *ret)
 {
-	static const struct code_state nothing;
-	struct code_instruction in;
-	struct code_target target;
+	uint8_t code[PLT_ENTRY_MAX_BYTES];
+	int len = code_reader_bytes(reader, rva, code, sizeof(code));
+	bool is_index;
 
-	if (!code_reader_get(reader, rva, &in) && in.insn.mnemonic == ZYDIS_MNEMONIC_ENDBR64)
-		rva += in.insn.length;
-	if (code_reader_get(reader, rva, &in) || in.insn.mnemonic != ZYDIS_MNEMONIC_JMP)
-		return false;
-	target = code_target(&nothing, &in);
-	*ret = target.n;
-	return target.kind == CODE_TARGET_LOADED;
+	return len > 0 && plt_entry_decode(code, (size_t)len, rva, ret, &is_index) && !is_index;
 }
 
 /*
@@ -130,17 +124,9 @@ static int leave(struct walk *w, uint64_t rva)
 	return target_add(w, rva);
 }
 
-static bool ends_block(ZydisInstructionCategory category, ZydisMnemonic mnemonic)
-{
-	return category == ZYDIS_CATEGORY_UNCOND_BR || category == ZYDIS_CATEGORY_RET ||
-	       mnemonic == ZYDIS_MNEMONIC_UD2 || mnemonic == ZYDIS_MNEMONIC_HLT ||
-	       mnemonic == ZYDIS_MNEMONIC_INT3;
-}
-
 static bool is_branch(const struct code_instruction *in)
 {
-	return in->insn.meta.category == ZYDIS_CATEGORY_COND_BR ||
-	       in->insn.meta.category == ZYDIS_CATEGORY_UNCOND_BR;
+	return in->insn.kind == INSTRUCTION_BRANCH || in->insn.kind == INSTRUCTION_JUMP;
 }
 
 /*
@@ -155,20 +141,19 @@ static int sweep(struct walk *w, struct code_range range)
 	uint64_t rva;
 	int err = 0;
 
-	for (rva = range.start; rva < range.end && !err; rva += w->in.insn.length) {
+	for (rva = range.start; rva < range.end && !err; rva += w->in.insn.bytes) {
 		if (++w->nr_swept > MAX_SWEPT)
 			return -E2BIG;
 		err = code_reader_get(w->reader, rva, &w->in);
 		if (err == -ENOENT) {
-			w->in.insn.length = 1;
+			w->in.insn.bytes = 1;
 			is_after_end = true;
 			err = 0;
 			continue;
 		}
 		if (err)
 			return err;
-		if (is_after_end &&
-		    (rva == range.start || w->in.insn.mnemonic != ZYDIS_MNEMONIC_NOP)) {
+		if (is_after_end && (rva == range.start || w->in.insn.kind != INSTRUCTION_NOP)) {
 			err = target_add(w, rva);
 			is_after_end = false;
 		}
@@ -178,7 +163,7 @@ static int sweep(struct walk *w, struct code_range range)
 				err = is_inside(w, target.n) ? target_add(w, target.n)
 							     : leave(w, target.n);
 		}
-		if (ends_block(w->in.insn.meta.category, w->in.insn.mnemonic))
+		if (instruction_ends_block(&w->in.insn))
 			is_after_end = true;
 	}
 	return err;
@@ -331,7 +316,7 @@ static int call_note(struct walk *w, const struct code_state *state)
 	if (!call)
 		return -E2BIG;
 	call->rva = w->in.rva;
-	call->end = w->in.rva + w->in.insn.length;
+	call->end = w->in.rva + w->in.insn.bytes;
 	call->target = code_target(state, &w->in);
 	for (i = 0; i < CODE_NR_ARGUMENTS; i++)
 		call->arguments[i] = *code_state_argument(state, i);
@@ -350,15 +335,15 @@ static int run_block(struct walk *w, const struct leader *leader)
 			return err == -ENOENT ? 0 : err;
 		if (++w->nr_visits > CODE_FUNCTION_MAX_VISITS)
 			return -E2BIG;
-		if (w->in.insn.meta.category == ZYDIS_CATEGORY_CALL)
+		if (w->in.insn.kind == INSTRUCTION_CALL)
 			err = call_note(w, &state);
 		else if (is_branch(&w->in))
 			err = arrive_jump(w, &state);
 		if (err)
 			return err;
-		if (ends_block(w->in.insn.meta.category, w->in.insn.mnemonic))
+		if (instruction_ends_block(&w->in.insn))
 			return 0;
-		rva += w->in.insn.length;
+		rva += w->in.insn.bytes;
 		code_state_execute(&state, &w->in);
 		if (!is_inside(w, rva))
 			return 0;
@@ -415,18 +400,17 @@ static int list_calls(struct walk *w, uint64_t end)
 
 	w->function->nr = 0;
 	w->function->is_known = false;
-	for (rva = range.start; rva < range.end && rva < end; rva += w->in.insn.length) {
+	for (rva = range.start; rva < range.end && rva < end; rva += w->in.insn.bytes) {
 		if (++nr > MAX_SWEPT)
 			return -E2BIG;
 		err = code_reader_get(w->reader, rva, &w->in);
 		if (err == -ENOENT) {
-			w->in.insn.length = 1;
+			w->in.insn.bytes = 1;
 			continue;
 		}
 		if (err)
 			return err;
-		if (w->in.insn.meta.category == ZYDIS_CATEGORY_CALL &&
-		    rva + w->in.insn.length == end)
+		if (w->in.insn.kind == INSTRUCTION_CALL && rva + w->in.insn.bytes == end)
 			return call_note(w, &nothing);
 	}
 	return 0;
@@ -499,24 +483,14 @@ static bool is_jump(struct code_reader *reader, uint64_t rva, uint64_t *ret)
 	int i;
 
 	for (i = 0; i < MAX_BEFORE_JUMP && !code_reader_get(reader, rva, &in); i++) {
-		switch (in.insn.mnemonic) {
-		case ZYDIS_MNEMONIC_ENDBR64: /* or a frame that is made and removed again */
-		case ZYDIS_MNEMONIC_PUSH:
-		case ZYDIS_MNEMONIC_POP:
-			break;
-		case ZYDIS_MNEMONIC_MOV:
-			if (in.ops[0].type != ZYDIS_OPERAND_TYPE_REGISTER ||
-			    in.ops[0].reg.value != ZYDIS_REGISTER_RBP)
-				return false;
-			break;
-		case ZYDIS_MNEMONIC_JMP:
+		if (in.insn.kind == INSTRUCTION_JUMP) {
 			target = code_target(&nothing, &in);
 			*ret = target.n;
 			return target.kind == CODE_TARGET_CODE;
-		default:
-			return false;
 		}
-		rva += in.insn.length;
+		if (!code_is_frame(&in))
+			return false;
+		rva += in.insn.bytes;
 	}
 	return false;
 }
@@ -540,13 +514,13 @@ uint64_t code_function_first_call(struct code_reader *reader, uint64_t rva)
 
 	rva = code_function_behind_jumps(reader, rva);
 	for (i = 0; i < MAX_FIRST_INSTRUCTIONS && !code_reader_get(reader, rva, &in); i++) {
-		if (in.insn.meta.category == ZYDIS_CATEGORY_CALL) {
+		if (in.insn.kind == INSTRUCTION_CALL) {
 			target = code_target(&nothing, &in);
 			return target.kind == CODE_TARGET_CODE ? target.n : 0;
 		}
-		if (ends_block(in.insn.meta.category, in.insn.mnemonic))
+		if (instruction_ends_block(&in.insn))
 			return 0;
-		rva += in.insn.length;
+		rva += in.insn.bytes;
 	}
 	return 0;
 }

@@ -6,32 +6,22 @@
  * The known values of registers and stack words before an instruction: numbers in the code, words
  * loaded from a fixed address, and arguments of the function. A value that is not certain is
  * unknown; where paths meet, a value stays if both have it. A called function keeps the registers
- * that the ABI says, and may write to every word of the stack. x86-64 only.
+ * that the ABI says, and may write to every word of the stack. The folder of the CPU executes
+ * instructions.
  */
 
-#include <Zydis/Zydis.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-#define CODE_NR_REGS 16
+#include "elf/instruction.h"
+
+#define CODE_NR_REGS ARCH_NR_GPRS
 #define CODE_NR_SLOTS 16
 #define CODE_NR_ARGUMENTS 6
 
 struct elf_image;
 struct elf_segment;
-
-enum code_register { /* as Zydis and the machine number them */
-		     CODE_RAX,
-		     CODE_RCX,
-		     CODE_RDX,
-		     CODE_RBX,
-		     CODE_RSP,
-		     CODE_RBP,
-		     CODE_RSI,
-		     CODE_RDI,
-		     CODE_R8,
-		     CODE_R9,
-};
 
 enum code_value_kind {
 	CODE_UNKNOWN = 0,
@@ -39,7 +29,7 @@ enum code_value_kind {
 	CODE_LOADED, /* the 8 bytes at n */
 	CODE_LOADED_TWICE, /* the 8 bytes that those at n point to */
 	CODE_ARGUMENT, /* the n-th integer argument of the function, as it was passed */
-	CODE_STACK, /* rsp at the begin of the function, + n */
+	CODE_STACK, /* the stack pointer at the begin of the function, + n */
 	CODE_TABLE_ENTRY, /* one of the 32-bit numbers from n on */
 	CODE_TABLE_TARGET, /* n + one of them: where a switch leads */
 };
@@ -64,13 +54,11 @@ struct code_state {
 struct code_reader {
 	struct elf_image *img;
 	const struct elf_segment *segment; /* the last one read */
-	ZydisDecoder decoder;
 };
 
 struct code_instruction {
 	uint64_t rva;
-	ZydisDecodedInstruction insn;
-	ZydisDecodedOperand ops[ZYDIS_MAX_OPERAND_COUNT];
+	struct instruction insn;
 };
 
 /* The target of a branch or call. */
@@ -92,6 +80,8 @@ struct code_target {
 int code_reader_init(struct code_reader *reader, struct elf_image *img);
 /* 0; -ENOENT: no instruction there; errors of elf_image_read(). */
 int code_reader_get(struct code_reader *reader, uint64_t rva, struct code_instruction *ret);
+/* The bytes at rva, at most len: their number; -ENOENT: no code; errors of elf_image_read(). */
+int code_reader_bytes(struct code_reader *reader, uint64_t rva, uint8_t *code, size_t len);
 bool code_reader_has(struct code_reader *reader, uint64_t rva); /* is it executable? */
 
 void code_state_init(struct code_state *state); /* all unknown */
@@ -100,6 +90,15 @@ void code_state_begin(struct code_state *state); /* as at the begin of a functio
 bool code_state_meet(struct code_state *state, const struct code_state *from);
 void code_state_execute(struct code_state *state, const struct code_instruction *in);
 const struct code_value *code_state_argument(const struct code_state *state, uint32_t nr);
+/* How much lower the stack pointer is than at the begin of the function. */
+#define CODE_UNKNOWN_DEPTH INT64_MAX
+int64_t code_state_depth(const struct code_state *state);
+void code_state_set_depth(struct code_state *state, int64_t depth);
+/* The value that in has put into a register, if it is a move or makes an address; else NULL. */
+const struct code_value *code_state_put(const struct code_state *state,
+					const struct code_instruction *in);
+/* Does the instruction only mark the begin of a function, or make or remove its frame? */
+bool code_is_frame(const struct code_instruction *in);
 
 bool code_value_equal(const struct code_value *a, const struct code_value *b);
 bool code_value_is(const struct code_value *value, uint64_t number);

@@ -5,13 +5,12 @@
 #include <stddef.h>
 
 #include "cuda/code_values.h"
+#include "cuda/hook_insn.h"
 
 #define MAX_BEFORE 16 /* instructions */
 #define MAX_BRANCHES 256
-#define MAX_ARGUMENT_BYTES 256 /* on the stack */
-#define UNKNOWN_DEPTH INT64_MAX
 
-/* The target of a branch, and how much less rsp is there than at the begin. */
+/* The target of a branch, and how much lower the stack pointer is there than at the begin. */
 struct branch {
 	uint64_t rva;
 	int64_t depth;
@@ -29,91 +28,6 @@ struct walk {
 	struct code_instruction in;
 };
 
-static bool is_emulated(const ZydisDecodedInstruction *insn)
-{
-	bool bare = !insn->raw.prefix_count;
-	uint8_t op = insn->opcode;
-
-	if (insn->opcode_map == ZYDIS_OPCODE_MAP_0F)
-		return bare && op >= 0x80 && op <= 0x8f;
-	if (insn->opcode_map != ZYDIS_OPCODE_MAP_DEFAULT)
-		return false;
-	if (op >= 0x50 && op <= 0x57)
-		return bare || (insn->raw.prefix_count == 1 && insn->raw.prefixes[0].value == 0x41);
-	return bare &&
-	       (op == 0x90 || op == 0xe8 || op == 0xe9 || op == 0xeb || (op >= 0x70 && op <= 0x7f));
-}
-
-/*
- * Is the memory static data, thread-local data at a fixed place, or an argument? All of it is
- * mapped.
- */
-static bool is_readable(const ZydisDecodedOperand *op)
-{
-	if (op->mem.type == ZYDIS_MEMOP_TYPE_AGEN)
-		return true;
-	if (op->mem.index != ZYDIS_REGISTER_NONE || op->mem.segment == ZYDIS_REGISTER_GS)
-		return false;
-	if (op->mem.segment == ZYDIS_REGISTER_FS)
-		return op->mem.base == ZYDIS_REGISTER_NONE;
-	if (op->mem.base == ZYDIS_REGISTER_RSP)
-		return op->mem.disp.value >= 0 && op->mem.disp.value < MAX_ARGUMENT_BYTES;
-	return op->mem.base == ZYDIS_REGISTER_RIP;
-}
-
-/* Registers whose value does not matter at the begin of a function. */
-static bool is_scratch(ZydisRegister reg)
-{
-	switch (ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, reg)) {
-	case ZYDIS_REGISTER_RAX:
-	case ZYDIS_REGISTER_R10:
-	case ZYDIS_REGISTER_R11:
-		return true;
-	default:
-		return ZydisRegisterGetClass(reg) == ZYDIS_REGCLASS_FLAGS;
-	}
-}
-
-/* An instruction that compilers move before the first push or branch. */
-static bool is_simple(ZydisMnemonic mnemonic)
-{
-	static const ZydisMnemonic simple[] = {
-		ZYDIS_MNEMONIC_MOV, ZYDIS_MNEMONIC_MOVZX, ZYDIS_MNEMONIC_MOVSX,
-		ZYDIS_MNEMONIC_LEA, ZYDIS_MNEMONIC_CMP,	  ZYDIS_MNEMONIC_MOVSXD,
-		ZYDIS_MNEMONIC_ADD, ZYDIS_MNEMONIC_SUB,	  ZYDIS_MNEMONIC_TEST,
-		ZYDIS_MNEMONIC_AND, ZYDIS_MNEMONIC_OR,	  ZYDIS_MNEMONIC_XOR,
-		ZYDIS_MNEMONIC_SHL, ZYDIS_MNEMONIC_SHR,	  ZYDIS_MNEMONIC_SAR,
-	};
-	size_t i;
-
-	for (i = 0; i < sizeof(simple) / sizeof(simple[0]); i++)
-		if (mnemonic == simple[i])
-			return true;
-	return false;
-}
-
-/* Does the instruction leave no trace for the caller and for the rest of the function? */
-static bool is_harmless(const struct code_instruction *in)
-{
-	const ZydisDecodedOperand *op;
-	bool writes;
-	int i;
-
-	if (in->insn.mnemonic == ZYDIS_MNEMONIC_NOP || in->insn.mnemonic == ZYDIS_MNEMONIC_ENDBR64)
-		return true;
-	if (!is_simple(in->insn.mnemonic))
-		return false;
-	for (i = 0; i < in->insn.operand_count; i++) {
-		op = &in->ops[i];
-		writes = op->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE;
-		if (op->type == ZYDIS_OPERAND_TYPE_MEMORY && (writes || !is_readable(op)))
-			return false;
-		if (op->type == ZYDIS_OPERAND_TYPE_REGISTER && writes && !is_scratch(op->reg.value))
-			return false;
-	}
-	return true;
-}
-
 /* The first instruction that is emulated; or the begin, if one that matters comes before it. */
 static uint64_t first_emulated(struct walk *w)
 {
@@ -121,13 +35,13 @@ static uint64_t first_emulated(struct walk *w)
 	int i;
 
 	for (i = 0; i < MAX_BEFORE && rva < w->end; i++) {
-		if (code_reader_get(w->reader, rva, &w->in) || w->in.insn.length > w->end - rva)
+		if (code_reader_get(w->reader, rva, &w->in) || w->in.insn.bytes > w->end - rva)
 			break;
-		if (is_emulated(&w->in.insn))
+		if (hook_insn_is_emulated(&w->in.insn))
 			return rva;
-		if (!is_harmless(&w->in))
+		if (!hook_insn_is_harmless(&w->in.insn))
 			break;
-		rva += w->in.insn.length;
+		rva += w->in.insn.bytes;
 	}
 	return w->start;
 }
@@ -152,13 +66,6 @@ static bool branch_note(struct walk *w, uint64_t rva, int64_t depth)
 	return true;
 }
 
-static int64_t depth_of(const struct code_state *state)
-{
-	const struct code_value *rsp = &state->regs[CODE_RSP];
-
-	return rsp->kind == CODE_STACK ? -(int64_t)rsp->n : UNKNOWN_DEPTH;
-}
-
 /*
  * False: the jump or call may lead to the place. At each place of a function the stack is
  * equally deep, so a switch within a frame does not lead to before the frame. A jump out of the
@@ -166,44 +73,24 @@ static int64_t depth_of(const struct code_state *state)
  */
 static bool branch_follow(struct walk *w, const struct code_state *state)
 {
-	const ZydisDecodedOperand *op = &w->in.ops[0];
-	int64_t depth = depth_of(state);
+	enum instruction_kind kind = w->in.insn.kind;
+	int64_t depth = code_state_depth(state);
 	uint64_t rva;
 
-	if (op->type == ZYDIS_OPERAND_TYPE_IMMEDIATE && op->imm.is_relative) {
-		rva = w->in.rva + w->in.insn.length + (uint64_t)op->imm.value.s;
+	if (instruction_target(&w->in.insn, w->in.rva, &rva)) {
 		if (rva > w->start && rva <= w->place)
 			return false;
-		if (rva == w->start || w->in.insn.meta.category == ZYDIS_CATEGORY_CALL ||
-		    (w->in.insn.meta.category == ZYDIS_CATEGORY_UNCOND_BR &&
-		     (rva < w->start || rva >= w->end)))
+		if (rva == w->start || kind == INSTRUCTION_CALL ||
+		    (kind == INSTRUCTION_JUMP && (rva < w->start || rva >= w->end)))
 			return true;
 		return branch_note(w, rva, depth);
 	}
-	if (w->in.insn.meta.category == ZYDIS_CATEGORY_CALL ||
-	    (depth > 0 && depth != UNKNOWN_DEPTH))
+	if (kind == INSTRUCTION_CALL || (depth > 0 && depth != CODE_UNKNOWN_DEPTH))
 		return true;
-	if (op->type == ZYDIS_OPERAND_TYPE_MEMORY)
-		return op->mem.index == ZYDIS_REGISTER_NONE;
+	if (instruction_loads_target(&w->in.insn))
+		return !instruction_has_index(&w->in.insn);
 	w->has_register_jump = true;
 	return true;
-}
-
-static void index_note(struct walk *w)
-{
-	int i;
-
-	for (i = 0; i < w->in.insn.operand_count_visible; i++)
-		if (w->in.ops[i].type == ZYDIS_OPERAND_TYPE_MEMORY &&
-		    w->in.ops[i].mem.index != ZYDIS_REGISTER_NONE)
-			w->has_index = true;
-}
-
-static bool ends_way(const ZydisDecodedInstruction *insn)
-{
-	return insn->meta.category == ZYDIS_CATEGORY_UNCOND_BR ||
-	       insn->meta.category == ZYDIS_CATEGORY_RET || insn->mnemonic == ZYDIS_MNEMONIC_UD2 ||
-	       insn->mnemonic == ZYDIS_MNEMONIC_HLT || insn->mnemonic == ZYDIS_MNEMONIC_INT3;
 }
 
 /* False: it leads to the place, or that is not certain. */
@@ -213,28 +100,26 @@ static bool way_follow(struct walk *w, struct branch from)
 	uint64_t rva = from.rva;
 
 	code_state_begin(&state);
-	state.regs[CODE_RSP].n = (uint64_t)-from.depth;
-	if (from.depth == UNKNOWN_DEPTH)
-		state.regs[CODE_RSP].kind = CODE_UNKNOWN;
+	code_state_set_depth(&state, from.depth);
 	for (;;) {
 		if (!w->budget || code_reader_get(w->reader, rva, &w->in))
 			return false;
 		w->budget--;
-		index_note(w);
-		switch (w->in.insn.meta.category) {
-		case ZYDIS_CATEGORY_CALL:
-		case ZYDIS_CATEGORY_COND_BR:
-		case ZYDIS_CATEGORY_UNCOND_BR:
+		w->has_index |= instruction_has_index(&w->in.insn);
+		switch (w->in.insn.kind) {
+		case INSTRUCTION_CALL:
+		case INSTRUCTION_BRANCH:
+		case INSTRUCTION_JUMP:
 			if (!branch_follow(w, &state))
 				return false;
 			break;
 		default:
 			break;
 		}
-		if (ends_way(&w->in.insn))
+		if (instruction_ends_block(&w->in.insn))
 			return true;
 		code_state_execute(&state, &w->in);
-		rva += w->in.insn.length;
+		rva += w->in.insn.bytes;
 		if (rva == w->end || is_noted(w, rva))
 			return true;
 	}

@@ -5,12 +5,10 @@
 /*
  * The instruction of a function that gets the probe. A probe is a trap, after which the kernel must
  * execute the instruction that the trap replaced. It emulates a few instructions and single-steps
- * all others, which costs ten times as much. Kernels 6.1 to 7.x emulate jumps and calls to a
- * relative address, pushes of a register and the nop of one byte (arch/x86/kernel/uprobes.c:
- * branch_setup_xol_ops, push_setup_xol_ops); longer nops only since 6.18.
+ * all others, which costs ten times as much.
  *
  * So the probe goes to the first such instruction, if the ones before it have no effect that
- * matters: no jump, no call, no fault, no write to memory, to an argument, to rsp or to a register
+ * matters: no jump, no call, no fault, no write to memory, to an argument, to the stack pointer or to a register
  * of the caller; and if the function never jumps back to it, since each round would count as a
  * call. A function for which this is not certain is hooked at its first byte.
  */

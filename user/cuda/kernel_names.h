@@ -6,7 +6,7 @@
  * Names of CUDA kernels by the place of their launch, for handles that were made before the hooks
  * were attached: the code of the launching function has the host function (cuda/launch_sites.h),
  * and the file's constructors have the name of that (cuda/registrations.h). A name that is not
- * certain is not given. x86-64 only.
+ * certain is not given.
  *
  * Each file and each call is read once, in slices; failures are kept, too. There are at most
  * KERNEL_NAMES_MAX_FILES files and, without the file in use, KERNEL_NAMES_MAX_BYTES; the least

@@ -10,7 +10,7 @@
  *	__cudaGetKernel(&handle, host function) ... __cudaLaunchKernel(handle, ...)	CUDA 13
  *
  * An imported runtime is known by its symbols. A runtime that is linked into the file is known by the calls
- * of the host functions, which launch themselves. x86-64 only.
+ * of the host functions, which launch themselves.
  */
 
 #include <stdbool.h>

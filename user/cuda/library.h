@@ -40,7 +40,7 @@ struct gpu_library {
 };
 
 /*
- * 0; -ENODATA: not for x86-64, or none of cuLaunchKernel, cuMemAlloc_v2, ncclAllReduce and ncclSend
+ * 0; -ENODATA: for another CPU, or none of cuLaunchKernel, cuMemAlloc_v2, ncclAllReduce and ncclSend
  * is exported, without which nothing else is searched; -EAGAIN: the same, but the file may contain
  * a hidden NCCL; -EBADMSG: none of them is code, or the file is broken; -E2BIG, -EIO and so on. ret
  * is untouched on failure.

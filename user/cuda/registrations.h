@@ -10,8 +10,7 @@
  *	__cudaRegisterFunction(handle, host function, name, name, -1, NULL, NULL, NULL, NULL, NULL)
  *
  * Host functions are addresses in the code, or are loaded from words that relocations fill. Names stay in
- * the file. The file is read in slices: a read that ran out of time continues where it stopped. x86-64
- * only.
+ * the file. The file is read in slices: a read that ran out of time continues where it stopped.
  */
 
 #include <stdbool.h>

@@ -375,17 +375,11 @@ static int scan_call(struct registrations_reader *r, struct elf_image *img,
 static bool meets_wrapper(struct registrations_reader *r, struct elf_image *img,
 			  const struct code_instruction *in)
 {
-	const struct code_value *value;
+	const struct code_value *value = code_state_put(&r->scan.state, in);
 	uint32_t nothing;
-	int reg;
 
-	if ((in->insn.mnemonic != ZYDIS_MNEMONIC_LEA && in->insn.mnemonic != ZYDIS_MNEMONIC_MOV) ||
-	    in->ops[0].type != ZYDIS_OPERAND_TYPE_REGISTER)
+	if (!value)
 		return false;
-	reg = ZydisRegisterGetId(in->ops[0].reg.value);
-	if (reg < 0 || reg >= CODE_NR_REGS)
-		return false;
-	value = &r->scan.state.regs[reg];
 	if (value->kind == CODE_LOADED)
 		return map_find(&r->wrapper_words, value->n, &nothing);
 	return value->kind == CODE_NUMBER && has_magic(img, value->n);
@@ -453,19 +447,19 @@ static int scan_step(struct registrations_reader *r, struct elf_image *img)
 		return 1;
 	if (is_met(scan))
 		code_state_init(&scan->state);
-	scan->rva += in.insn.length;
+	scan->rva += in.insn.bytes;
 	target = code_target(&scan->state, &in);
-	switch (in.insn.meta.category) {
-	case ZYDIS_CATEGORY_CALL:
+	switch (in.insn.kind) {
+	case INSTRUCTION_CALL:
 		err = scan_call(r, img, &target);
 		break;
-	case ZYDIS_CATEGORY_COND_BR:
+	case INSTRUCTION_BRANCH:
 		scan_branch(scan, &target);
 		return 0;
-	case ZYDIS_CATEGORY_UNCOND_BR:
+	case INSTRUCTION_JUMP:
 		callees_add(r, &target);
 		/* fall through */
-	case ZYDIS_CATEGORY_RET:
+	case INSTRUCTION_RETURN:
 		code_state_init(&scan->state);
 		return scan->last_target < scan->rva;
 	default:

@@ -25,8 +25,8 @@ struct gpu_site {
 
 /*
  * The probes of one layer whose arguments can be read. *ret_bad is the number of the others;
- * without others it is the number of functions without a probe. 0; -ENODATA: no probe, or not for
- * x86-64; errors of usdt_find(). Outputs are untouched on failure.
+ * without others it is the number of functions without a probe. 0; -ENODATA: no probe, or for
+ * another CPU; errors of usdt_find(). Outputs are untouched on failure.
  */
 int gpu_sites_read(struct gpu_site sites[GPU_SITES_MAX], size_t *ret_nr, uint32_t *ret_bad,
 		   struct elf_image *img, enum bpfprof_gpu_layer layer);
