@@ -248,8 +248,8 @@ static bool is_possible(struct walk *w, uint64_t rva)
 }
 
 /*
- * A path reaches a switch. Its table ends at an entry that leads elsewhere; entries too many
- * only lose values.
+ * A path reaches a switch. Its table ends at an entry that leads elsewhere. Entries read behind
+ * its true end only make values unknown.
  */
 static int arrive_table(struct walk *w, struct code_target table, const struct code_state *state)
 {
@@ -307,7 +307,7 @@ static struct code_call *call_get(struct code_function *function, uint64_t rva)
 	return function->nr < CODE_FUNCTION_MAX_CALLS ? &function->calls[function->nr++] : NULL;
 }
 
-/* Each visit knows less than the one before: the last one counts. */
+/* Each visit knows less than the one before, so the last one counts. */
 static int call_note(struct walk *w, const struct code_state *state)
 {
 	struct code_call *call = call_get(w->function, w->in.rva);

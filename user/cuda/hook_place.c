@@ -22,8 +22,8 @@ struct walk {
 	uint64_t place;
 	struct branch branches[MAX_BRANCHES];
 	size_t nr;
-	bool has_index; /* a table may be read */
-	bool has_register_jump; /* and this be the switch */
+	bool has_index; /* the code reads memory as if by a table */
+	bool has_register_jump; /* a jump to a register, which may be a switch */
 	uint32_t budget;
 	struct code_instruction in;
 };

@@ -32,7 +32,7 @@ struct site {
 struct file {
 	uint32_t image_id;
 	enum stage stage;
-	int error; /* that stays */
+	int error; /* a lasting one: the file is not read again */
 	uint64_t used; /* the last use */
 	uint64_t bytes;
 	struct registrations_reader *reader; /* until they are read */

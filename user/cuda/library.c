@@ -129,7 +129,7 @@ static const char *const names_of_interest[] = { "cuLaunchKernel", "cuMemAlloc_v
 
 #define NR_OF_INTEREST (sizeof(names_of_interest) / sizeof(names_of_interest[0]))
 
-/* Almost all mapped files have none of these. */
+/* Almost no mapped file exports one of these names. */
 static int is_of_interest(struct elf_image *img)
 {
 	struct symbol_found found[NR_OF_INTEREST];

@@ -16,7 +16,7 @@
 #define WRAPPER_MAGIC 0x466243b1U /* crt/host_runtime.h: __fatBinC_Wrapper_t */
 #define WRAPPER_SECTION ".nvFatBinSegment"
 #define MAX_INITS 65536
-#define MAX_PROBED 48 /* instructions of a constructor until the wrapper is met */
+#define MAX_PROBED 48 /* instructions of a constructor before it refers to the wrapper */
 #define MAX_INSTRUCTIONS (4U << 20)
 #define MAX_CALLEES 32 /* functions called by a constructor that registers nothing itself */
 #define MAX_SEEN 65536
@@ -27,10 +27,10 @@
 
 enum stage {
 	STAGE_BEGIN,
-	STAGE_INITS, /* which functions run at the start, what of the runtime is imported, and which
-			words hold addresses of wrappers */
+	/* Finds functions that run at the start, imports of the runtime, and addresses of wrappers. */
+	STAGE_INITS,
 	STAGE_CODE,
-	STAGE_WORDS, /* what the words hold that hosts are loaded from */
+	STAGE_WORDS, /* reads the words that addresses of hosts are loaded from */
 	STAGE_END,
 };
 

@@ -11,8 +11,8 @@
 
 /*
  * Reads the code from its first byte to its last, whatever branches there are. It wants the last
- * pair of one load and one store without a branch between them. (Inlined checks of the
- * arguments, which come earlier, have such pairs, too.)
+ * pair of one load and one store without a branch between them. Inlined checks of the
+ * arguments, which come earlier, have such pairs, too.
  */
 struct tracker {
 	/* The offset that a register was loaded from; 0: something else. */
