@@ -392,7 +392,8 @@ static int table_search_all(struct go_table *tab, struct search *search)
 	elf_image_sections(tab->img, &nr);
 	err = nr ? search_section(tab, search, chunk) : search_segments(tab, search, chunk);
 	free(chunk);
-	if (err == -ENODATA && search->tries_left != MAX_TRIES) /* it is there, and broken */
+	if (err == -ENODATA &&
+	    search->tries_left != MAX_TRIES) /* a table was found, and it is broken */
 		return -EBADMSG;
 	return err;
 }
@@ -440,7 +441,7 @@ int go_table_find(struct go_table *ret, struct elf_image *img)
 		memo->err = table_find(&memo->tab);
 		err = memo->err;
 		if (err && err != -ENODATA && err != -EBADMSG) {
-			free(memo); /* it may be read another time */
+			free(memo); /* a later read may succeed */
 			return err;
 		}
 		*slot = memo;
@@ -508,7 +509,7 @@ int go_table_function(const struct go_table *tab, uint64_t rva, struct go_functi
 	err = go_table_function_at(tab, lo, ret);
 	if (err)
 		return err;
-	if (rva < ret->start || rva >= ret->end) /* they are not in order */
+	if (rva < ret->start || rva >= ret->end) /* the functions are not in order */
 		return -EBADMSG;
 	*ret_index = lo;
 	return 0;
@@ -598,7 +599,7 @@ int go_values_next(struct go_values *v)
 		v->value = (int32_t)((uint32_t)v->value + (by & 1 ? ~(by >> 1) : by >> 1));
 		v->start = v->end;
 		v->end = len < v->limit - v->end ? v->end + len : v->limit;
-		if (!len && !v->first) /* else it might go on like this for very long */
+		if (!len && !v->first) /* a table of empty parts would take very long */
 			return -EBADMSG;
 		v->first = false;
 	} while (!len);

@@ -429,7 +429,7 @@ static int sections_read(struct elf_image *img)
 	err = sections_count(img, &nr);
 	if (err || !nr)
 		return err;
-	if (nr > img->source.size / sizeof(sh)) /* no memory for more than the file can have */
+	if (nr > img->source.size / sizeof(sh)) /* allocates no more than the file can have */
 		return -EBADMSG;
 	sections = calloc(nr, sizeof(*sections));
 	if (!sections)

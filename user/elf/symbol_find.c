@@ -14,8 +14,8 @@
 #include "elf/symtab.h"
 
 #define MAX_CHAIN 4096 /* symbols of one hash bucket */
-#define MAX_NAME 256 /* of a name that is looked for, with its NUL */
-#define ALIKE_BYTES 4 /* patterns that begin with the same are searched for together */
+#define MAX_NAME 256 /* of a wanted name, with its NUL */
+#define ALIKE_BYTES 4 /* patterns with the same first bytes are searched for together */
 #define CHUNK_SYMBOLS 1024
 #define CHUNK_BYTES 65536
 
