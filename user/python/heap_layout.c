@@ -35,7 +35,7 @@ int python_heap_layout_is_described(uint16_t version)
 	return row_find(python_heap_places, NR_PLACES, version, 0) != NULL;
 }
 
-/* Replaces the offsets of the table by those that the target says. */
+/* Replaces the offsets of the table by those that the target has. */
 static int offsets_apply(struct python_heap_layout *layout, const struct python_heap_layout *places,
 			 const uint8_t *offsets, size_t len)
 {

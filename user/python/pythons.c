@@ -185,7 +185,7 @@ int pythons_scan(struct pythons *pythons, struct image *image)
 		return 0;
 	pythons->tries[image->id]++;
 	err = python_image_probe(&python, image->elf);
-	if (err == -ETIMEDOUT || err == -EIO) /* perhaps another time */
+	if (err == -ETIMEDOUT || err == -EIO) /* a later try may succeed */
 		return err;
 	pythons->tries[image->id] = MAX_TRIES;
 	if (!err)
