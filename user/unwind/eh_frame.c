@@ -399,7 +399,7 @@ int eh_frame_get(const struct eh_frame *frame, struct eh_pass *pass, size_t *nr,
 	*fde = (struct eh_fde){ .start = first, .end = first };
 	*ret_start = *ret_next = start = first;
 	while (start == first) {
-		if (!found) { /* of several with one start all but one are empty */
+		if (!found) { /* of the FDEs with one start all but one are empty */
 			err = off < frame->off || off >= frame->end
 				      ? -EBADMSG
 				      : fde_get(frame, pass, off, fde);

@@ -30,7 +30,7 @@
 #define BLOCK_BYTES 4096
 #define MAX_BLOCKS 64
 #define MAX_VISITS (2 * INSN_UNWIND_MAX_INSTRUCTIONS)
-#define ENOUGH_INSTRUCTIONS 2048 /* with a way out among them */
+#define ENOUGH_INSTRUCTIONS 2048 /* if a return is among them */
 #define MAX_BORDER_CALLS 256
 #define MAX_PADDING 15 /* between functions that begin at multiples of 16 */
 #define NO_INSTRUCTION (-1)
@@ -55,7 +55,7 @@ _Static_assert(INSN_UNWIND_MAX_INSTRUCTIONS <= INT16_MAX, "numbers of instructio
 
 struct follower {
 	const struct code_area *area;
-	uint64_t origin; /* where the rule is wanted */
+	uint64_t origin; /* the place that needs a rule */
 	struct passed *instructions;
 	size_t nr, cap;
 	struct block *blocks[MAX_BLOCKS], *last_block;
