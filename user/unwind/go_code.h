@@ -58,10 +58,6 @@ struct go_code {
 	struct go_region regions[GO_CODE_MAX_REGIONS];
 };
 
-/* Takes from the allowance of work: 0, or -E2BIG when it is used up. */
-int go_work_take(int64_t *work_left, uint32_t amount);
-/* go_values_next(), or -E2BIG. */
-int go_code_values_next(const struct go_code *f, struct go_values *v);
 /* Fills in kind and the fields after it from the code of f->fn. Incomplete if no work is left. */
 void go_code_scan(struct go_code *f);
 

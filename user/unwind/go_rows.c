@@ -4,8 +4,9 @@
 #include <errno.h>
 #include <stddef.h>
 
-#include "unwind/reader.h"
 #include "unwind/go_code.h"
+#include "unwind/go_work.h"
+#include "unwind/reader.h"
 #include "unwind_native.h"
 
 /*
@@ -171,7 +172,7 @@ static int put_function(const struct sink *sink, struct go_code *f)
 		break;
 	}
 	go_values_init(&v, f->tab, &f->fn, f->fn.sp_values);
-	while ((err = go_code_values_next(f, &v)) > 0 && v.start < own.end)
+	while ((err = go_work_values_next(f->work_left, &v)) > 0 && v.start < own.end)
 		put_plain(&own, f, v.start == f->fn.start ? f->from : v.start, v.end, v.value);
 	if (err > 0) /* the other values lie behind the end */
 		return 0;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unwind/go_code.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "elf/image.h"
 #include "elf/instruction.h"
 #include "elf/x86_64/operand.h"
-#include "unwind/reader.h"
 #include "unwind/code_look.h"
+#include "unwind/go_work.h"
+#include "unwind/reader.h"
 #include "unwind_native.h"
 
 #define MAX_PROLOGUE_BYTES 160
@@ -49,24 +49,6 @@ static size_t code_read(const struct go_code *f, uint64_t rva, uint8_t *code, si
 	    elf_image_read(f->tab->img, off, code, len))
 		return 0;
 	return len;
-}
-
-int go_work_take(int64_t *work_left, uint32_t amount)
-{
-	if (*work_left < amount) {
-		*work_left = 0;
-		return -E2BIG;
-	}
-	*work_left -= amount;
-	return 0;
-}
-
-/* go_values_next(), or -E2BIG. */
-int go_code_values_next(const struct go_code *f, struct go_values *v)
-{
-	int err = go_work_take(f->work_left, 1);
-
-	return err ? err : go_values_next(v);
 }
 
 static bool decode(const struct go_code *f, const uint8_t *code, size_t len,
@@ -120,7 +102,7 @@ static int32_t sp_at(const struct go_code *f, uint64_t rva)
 	struct go_values v;
 
 	go_values_init(&v, f->tab, &f->fn, f->fn.sp_values);
-	while (go_code_values_next(f, &v) > 0)
+	while (go_work_values_next(f->work_left, &v) > 0)
 		if (rva < v.end)
 			return v.value < GO_CODE_MAX_FRAME - 8 ? v.value : -1;
 	return -1;
@@ -186,7 +168,7 @@ static void bp_find(struct go_code *f)
 	f->bp_kept = f->tab->version >= GO_1_18 && !(f->fn.flags & GO_ASM);
 	go_values_init(&v, f->tab, &f->fn, f->fn.sp_values);
 	do {
-		if (go_code_values_next(f, &v) <= 0)
+		if (go_work_values_next(f->work_left, &v) <= 0)
 			return;
 	} while (v.value <= 0);
 	len = v.start > f->fn.start ? code_read(f, v.start - 1, code, sizeof(code)) : 0;
