@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "elf/image.h"
-#include "unwind/reader.h"
 #include "unwind/code_look.h"
 #include "unwind/insn_unwind.h"
+#include "unwind/reader.h"
 #include "unwind_native.h"
 
 #define MAX_RULES 512

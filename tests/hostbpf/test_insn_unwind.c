@@ -15,8 +15,8 @@
 
 #include "elf/image.h"
 #include "unwind/cfi.h"
-#include "unwind/reader.h"
 #include "unwind/insn_unwind.h"
+#include "unwind/reader.h"
 #include "unwind_native.h"
 
 #define MAX_RULES 512

@@ -4,8 +4,8 @@
 #include <errno.h>
 
 #include "unwind/cfi.h"
-#include "unwind/reader.h"
 #include "unwind/insn_unwind.h"
+#include "unwind/reader.h"
 #include "unwind_native.h"
 #include "code_bench.h"
 

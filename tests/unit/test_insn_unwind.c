@@ -12,8 +12,8 @@
 
 #include "elf/image.h"
 #include "unwind/cfi.h"
-#include "unwind/reader.h"
 #include "unwind/insn_unwind.h"
+#include "unwind/reader.h"
 #include "test_elf_fixture.h"
 #include "unwind_native.h"
 #include "code_bench.h"

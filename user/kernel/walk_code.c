@@ -13,8 +13,8 @@
 #include "proc/images.h"
 #include "proc/processes.h"
 #include "unwind/cfi.h"
-#include "unwind/reader.h"
 #include "unwind/code_look.h"
+#include "unwind/reader.h"
 #include "bpfprof.h"
 #include "unwind_native.h"
 

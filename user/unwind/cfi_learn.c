@@ -7,8 +7,8 @@
 #include "base/vec.h"
 #include "unwind/cfi.h"
 #include "unwind/cfi_state.h"
-#include "unwind/reader.h"
 #include "unwind/code_look.h"
+#include "unwind/reader.h"
 #include "unwind_native.h"
 
 #define MAX_LEARNED 8192 /* then all rules are forgotten, and learned again on demand */
