@@ -20,25 +20,28 @@
 #include "threads/thread_dump.h"
 
 #define MAX_PROCESSES 64
-#define MAX_FRAMES 256 /* of one */
+#define MAX_FRAMES 256 /* frames of one thread */
 #define MAX_READ_FRAMES 4096
 #define MAX_READ_PAGES 4096 /* 16 MiB */
 #define MAX_TEXT_BYTES (1U << 20)
 #define ALL_NS (2 * NS_PER_SECOND)
-#define PROCESS_NS (NS_PER_SECOND / 2) /* of that for one */
-/* After it: on a busy machine the next turn of one that runs may be some 100 ms away. */
+#define PROCESS_NS (NS_PER_SECOND / 2) /* for the reading of one process */
+/*
+ * The time of sampling, after the reading: on a busy machine a running thread may wait some 100 ms
+ * for a CPU.
+ */
 #define BURST_NS (NS_PER_SECOND / 2)
 #define NAMES_NS (2 * NS_PER_SECOND)
 
 struct absent_ranks {
 	struct strtab *strings;
 	struct absent_rank processes[MAX_PROCESSES];
-	uint32_t own_pids[MAX_PROCESSES]; /* of these, as we see them */
+	uint32_t own_pids[MAX_PROCESSES]; /* their pids in bpfprof's pid namespace */
 	size_t nr;
-	uint64_t unread, cut; /* processes; stacks of which a part is missing */
+	uint64_t unread, cut; /* processes; stacks that lack a part */
 };
 
-/* Does it know a communicator, or at least the library? */
+/* Does the process have a known communicator, or at least map the NCCL library? */
 static bool has_nccl(const struct gpu_job *job, const struct gpu_snapshot *snapshot,
 		     const struct call_table_process *process)
 {
@@ -72,7 +75,7 @@ static bool is_in_call(const struct gpu_job *job, const struct gpu_snapshot *sna
 	return false;
 }
 
-/* 0 or -ENOMEM. */
+/* Copies the user frames of a thread. 0 or -ENOMEM. */
 static int frames_take(struct absent_ranks *where, struct absent_rank_thread *to,
 		       const struct dump *dump, const struct thread_dump *from)
 {
@@ -94,16 +97,19 @@ static int frames_take(struct absent_ranks *where, struct absent_rank_thread *to
 	return 0;
 }
 
-/* The threads of a process that are wanted; the main one is the first. */
+/* The threads of a process that are read; the main one is the first. */
 struct wanted {
 	const struct call_table_process *process;
-	uint32_t tids[ABSENT_RANKS_THREADS]; /* outside of all pid namespaces */
-	uint32_t own_tids[ABSENT_RANKS_THREADS]; /* as we see them */
+	uint32_t tids[ABSENT_RANKS_THREADS]; /* in the root pid namespace */
+	uint32_t own_tids[ABSENT_RANKS_THREADS]; /* in bpfprof's pid namespace */
 	char names[ABSENT_RANKS_THREADS][BPFPROF_COMM_LEN];
 	size_t nr, nr_others;
 };
 
-/* 0; 1: these are all; -ESRCH: another process has its number by now; -E2BIG. */
+/*
+ * Returns 0; 1 when all threads are found; -ESRCH if the pid belongs to another process now;
+ * -E2BIG.
+ */
 static int wanted_find(void *arg, const struct bpfprof_task_state *state)
 {
 	struct wanted *wanted = arg;
@@ -120,7 +126,7 @@ static int wanted_find(void *arg, const struct bpfprof_task_state *state)
 	       wanted->process->nccl_tid == wanted->process->kernel_pid;
 }
 
-/* They, named, in an empty dump. False: they could not be read in time. */
+/* Reads these threads into an empty dump. False: the time was too short. */
 static bool threads_read(struct thread_reader *reader, struct dump *dump,
 			 const struct wanted *wanted, uint64_t deadline_ns)
 {
@@ -141,7 +147,7 @@ static bool threads_read(struct thread_reader *reader, struct dump *dump,
 	       !stack_names_find(dump, reader, &names);
 }
 
-/* 0 or -ENOMEM. */
+/* Copies the threads of a dump. 0 or -ENOMEM. */
 static int process_take(struct absent_ranks *where, const struct dump *dump,
 			const struct wanted *wanted)
 {
@@ -171,7 +177,7 @@ static int process_take(struct absent_ranks *where, const struct dump *dump,
 	return err;
 }
 
-/* 0, -EAGAIN if it could not be read, -ENOMEM. */
+/* 0, -EAGAIN if the process could not be read, -ENOMEM. */
 static int process_read(struct absent_ranks *where, struct gpu_job *job,
 			const struct call_table_process *process, uint64_t deadline_ns)
 {
@@ -181,7 +187,7 @@ static int process_read(struct absent_ranks *where, struct gpu_job *job,
 	struct dump dump = { 0 };
 	int err = -EAGAIN;
 
-	/* One that ends meanwhile may take the rest with it: the main thread comes first. */
+	/* A thread may end meanwhile and stop the list early: the main thread comes first. */
 	if (!own_pid ||
 	    (tasks_each(&job->sampler.reader.session, own_pid, wanted_find, &wanted) &&
 	     !wanted.nr) ||
@@ -193,7 +199,7 @@ static int process_read(struct absent_ranks *where, struct gpu_job *job,
 	return err;
 }
 
-/* Adds those of its threads that were on a CPU. 0 or -ENOMEM. */
+/* Adds the threads of the process that were on a CPU. 0 or -ENOMEM. */
 static int running_add(struct dump *dump, const struct absent_rank *from, uint32_t own_pid)
 {
 	struct process_dump *to = NULL;
@@ -252,7 +258,7 @@ static int sampled_take(struct absent_ranks *where, const struct dump *dump)
 	return err;
 }
 
-/* A sample shows where a running thread is. 0 or -ENOMEM. */
+/* Samples the running threads: a sample has their stack. 0 or -ENOMEM. */
 static int running_sample(struct absent_ranks *where, const struct gpu_job *job)
 {
 	const struct dump_burst_options options = {

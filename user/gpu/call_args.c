@@ -10,14 +10,14 @@
 #include "gpu/timeline.h"
 #include "gpu/trace.h"
 
-/* Adds a handle or an address: the key says which. */
+/* Adds a handle or an address; 0 is left out. */
 static void add_handle(struct buf *dst, const char *key, uint64_t handle)
 {
 	if (handle)
 		json_key_hex(dst, key, handle);
 }
 
-/* "set" is the number of the argument: a NULL handle of it means something (default stream). */
+/* Also writes handle 0 if the function has a stream argument: it means the default stream. */
 static void add_stream(struct buf *dst, const struct gpu_function *function,
 		       const struct gpu_trace_event *event)
 {
@@ -60,13 +60,14 @@ static void add_of_kind(struct buf *dst, const struct gpu_function *function,
 	case GPU_KIND_LAUNCH:
 	case GPU_KIND_LAUNCH_CONFIG:
 		json_key_text(dst, "kernel", kernel);
-		if (event->flags & GPU_TRACE_CAPTURED) /* these are not kept */
+		/* A captured launch has no shape here. */
+		if (event->flags & GPU_TRACE_CAPTURED)
 			break;
 		json_key_three(dst, "grid", event->dims);
 		json_key_three(dst, "block", event->dims + 3);
 		break;
 	case GPU_KIND_GRAPH:
-		/* As in the graphs of the JSON report. */
+		/* The key is the same as in "graphs" of the JSON report. */
 		add_handle(dst, "content", event->handle);
 		break;
 	case GPU_KIND_ALLOC:

@@ -12,7 +12,7 @@
 #include "proc/ranks.h"
 #include "profile/stats.h"
 
-#define MAX_OPEN 16384 /* threads whose last stack of a call that has begun is kept */
+#define MAX_OPEN 16384 /* threads with the last stack of a call that has begun */
 #define ASLEEP_LABEL "[asleep]"
 
 void call_table_process_clear(struct call_table_process *process)
@@ -72,7 +72,7 @@ static uint64_t function_label(struct call_table *table, const struct gpu_functi
 	return aggregate_label(table->aggregate, function->shown ? function->shown : "");
 }
 
-/* Counts a stack that was seen with calls of a key. NULL: there is no room, which is counted. */
+/* Counts a stack that came with calls of a key. NULL: there is no room, which is counted. */
 static struct stack_entry *stack_seen(struct call_table *table, struct process_entry *process,
 				      const struct bpfprof_gpu_key *key,
 				      const struct aggregate_call_at *at)
@@ -114,7 +114,7 @@ static uint64_t ns_unreported(const struct call_table *table, uint64_t begin_ns,
 	return ns > reported ? ns - reported : 0;
 }
 
-/* A launch before which the device had nothing to do. stack: where it was made, or NULL. */
+/* A launch ends a time in which the device had no work. stack: the stack of the launch, or NULL. */
 static void gap_end(struct process_entry *process, const struct bpfprof_gpu_call *call,
 		    struct stack_entry *stack)
 {
@@ -133,7 +133,7 @@ static void gap_end(struct process_entry *process, const struct bpfprof_gpu_call
 	process->short_ns = capped_add(process->short_ns, left);
 }
 
-/* Takes in a call that has returned. stack: its stack, or NULL. */
+/* Adds a call that has returned. stack: its stack, or NULL. */
 static void call_done(struct call_table *table, struct process_entry *process,
 		      const struct bpfprof_gpu_call *call, struct stack_entry *stack)
 {
@@ -159,7 +159,7 @@ static struct open_call *open_find(const struct call_table *table, uint32_t tid,
 	return NULL;
 }
 
-/* The entry for a call of that process: an unused one, or the oldest. */
+/* The entry of the thread that takes a call of that process: an unused one, or the oldest. */
 static struct open_call *open_place(struct open_entry *open, const struct bpfprof_gpu_key *key)
 {
 	struct open_call *at = &open->calls[0], *call;
@@ -167,7 +167,7 @@ static struct open_call *open_place(struct open_entry *open, const struct bpfpro
 
 	for (i = 0; i < BPFPROF_GPU_MAX_OPEN; i++) {
 		call = &open->calls[i];
-		/* Another thread had this number before. */
+		/* Another thread had this tid before. */
 		if (call->key.pid != key->pid || call->key.start_ns != key->start_ns)
 			*call = (struct open_call){ 0 };
 		if (call->begin_ns < at->begin_ns)
@@ -266,7 +266,7 @@ void call_table_call(struct call_table *table, const struct bpfprof_gpu_event *e
 		open->begin_ns = 0;
 	} else if (gpu_function(call->key.function)->wire.kind == GPU_KIND_ALLOC &&
 		   !call_table_no_stack(table, &call->key, &at)) {
-		/* Every allocation is reported; one without a stack gets `[no stack]`. */
+		/* Every allocation is reported; an allocation without a stack gets `[no stack]`. */
 		stack = stack_seen(table, process, &call->key, &at);
 	}
 	call_done(table, process, call, stack);
@@ -288,7 +288,7 @@ bool call_table_graph_of(const struct call_table *table, const struct bpfprof_gp
 	if (!key->handle || key->handle == BPFPROF_GPU_OTHER ||
 	    !gpu_graphs_find(table->graphs, key->pid, key->start_ns, key->handle, ret))
 		return false;
-	for (i = 0; i < ret->nr; i++) /* the content of a graph inside this one is not known */
+	for (i = 0; i < ret->nr; i++) /* the content of a child graph is not known */
 		if (gpu_function(ret->nodes[i].function)->wire.kind == GPU_KIND_GRAPH)
 			ret->complete = false;
 	return true;
@@ -370,7 +370,7 @@ void call_table_device_idle_forget(struct call_table *table, uint32_t pid, uint6
 
 void call_table_complete(struct call_table *table, const struct bpfprof_gpu_key *key, uint64_t ns)
 {
-	/* The key is known if a stack of it came, which is usual. */
+	/* The key is known if a stack of it came, which is the usual case. */
 	struct key_entry *of = hash_table_find(&table->keys, key);
 
 	if (!of && table->keys.nr < table->stacks.max)
@@ -507,7 +507,7 @@ void call_table_bound(struct call_table *table, unsigned int share)
 	table->names.max = CALL_TABLE_MAX_NAMES / share;
 	table->stacks.max = CALL_TABLE_MAX_STACKS / share;
 	table->keys.max =
-		2 * table->stacks.max; /* those of stacks, and those that stacks will follow */
+		2 * table->stacks.max; /* keys of stacks, and keys whose stacks come later */
 	table->gaps_room.max = CALL_TABLE_MAX_GAP_STACKS / share;
 	gpu_graphs_bound(table->graphs, share);
 	handle_generations_bound(table->generations, share);
@@ -543,7 +543,7 @@ void call_table_free(struct call_table *table)
 
 	if (!table)
 		return;
-	gpu_graphs_free(table->graphs); /* it points to shares of processes */
+	gpu_graphs_free(table->graphs); /* the graphs point to shares of processes */
 	handle_generations_free(table->generations);
 	hash_table_each(&table->by_process, process)
 		call_table_process_free(table, process);

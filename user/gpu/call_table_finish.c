@@ -11,9 +11,9 @@
 #define STREAM_TEXT_BYTES 32
 #define GRAPH_TEXT_BYTES 56
 #define DEVICE_IDLE_LABEL "launch"
-#define UNSEEN_LABEL "[before this launch]" /* time for which no thread was seen */
+#define UNSEEN_LABEL "[before this launch]" /* idle time in which no thread was seen */
 #define GAP_LABEL "gap"
-#define CAPTURED_LABEL "[captured]" /* written into a graph */
+#define CAPTURED_LABEL "[captured]" /* written into a graph instead of executed */
 
 struct call_table_sums call_table_sums(const struct stack_entry *stack)
 {
@@ -70,7 +70,8 @@ static void sample_add(struct call_table *table, const struct aggregate_call_at 
 		at.stack = aggregate_stack_with(table->aggregate, at.stack,
 						aggregate_label(table->aggregate, kernel));
 	if (aggregate_call_sample(table->aggregate, &at, call, values) == -EINVAL)
-		table->calls_lost += values[PROFILE_CALLS]; /* the aggregate counts no others */
+		/* The aggregate counts its own losses. */
+		table->calls_lost += values[PROFILE_CALLS];
 }
 
 /* "graph of 412 kernels"; NULL: its content is not known. */
@@ -91,7 +92,10 @@ static const char *graph_text(const struct call_table *table, const struct bpfpr
 	return room;
 }
 
-/* No stack of it was sent in this interval: they are taken to be those of one before. */
+/*
+ * The kernel sent no stack of this key in this interval: its calls are given to the stacks of the
+ * last one.
+ */
 static void seen_before(struct key_entry *of)
 {
 	struct stack_entry *stack;
@@ -100,7 +104,7 @@ static void seen_before(struct key_entry *of)
 		stack->seen = stack->before;
 }
 
-/* Idle time before launches from this stack for which no thread was seen. */
+/* Adds the idle time before launches from this stack in which no thread was seen. */
 static void unseen_add(struct call_table *table, const struct stack_entry *stack,
 		       const char *kernel, uint32_t call)
 {
@@ -144,8 +148,8 @@ static void key_finish(struct call_table *table, const struct call_table_count *
 		complete_ns = of->complete_ns;
 	}
 	/*
-	 * A stack gets bytes and time as its own calls had them; if these are not known, by how
-	 * often it was seen.
+	 * A stack gets the bytes and the time that its own calls reported. Without these it gets a
+	 * part that follows the number of times it was seen.
 	 */
 	for (stack = of ? of->stacks : NULL; stack; stack = stack->next) {
 		uint64_t values[PROFILE_NR_CALL_VALUES] = { 0 };
@@ -199,7 +203,10 @@ static void gap_add(void *arg, const struct aggregate_call_at *at, uint64_t ns)
 	sample_add(finish->table, at, false, NULL, finish->call, values);
 }
 
-/* Samples of threads in gaps. The rest of the time is left for the launches that ended the gaps. */
+/*
+ * Adds samples of threads in gaps. The rest of the idle time stays with the launches that ended the
+ * gaps.
+ */
 static void gaps_finish(struct call_table *table, struct process_entry *process)
 {
 	const struct aggregate_call_labels labels = { .function = GAP_LABEL };

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#define TENSOR_REST 8 /* this part of the room for allocations is not for tensors */
+#define TENSOR_REST 8 /* tensors do not get this part (1/8) of the room for allocations */
 /* The limit of one allocation: no device has more, and sums of all do not overflow. */
 #define MAX_ALLOCATION_BYTES (1ULL << 45)
 
@@ -49,7 +49,9 @@ static struct live_entry *live_find(const struct call_table *table, const struct
 	return hash_table_find(&table->live, key);
 }
 
-/* Tensors are far more than what the driver hands out, which must have room beside them. */
+/*
+ * Tensors are far more than the driver's allocations; so a part of the room is kept for the latter.
+ */
 static bool live_has_room(const struct call_table *table, const struct process_entry *process,
 			  uint32_t space)
 {
@@ -91,7 +93,7 @@ static void on_alloc(struct call_table *table, struct process_entry *process,
 
 	if (call->result)
 		return;
-	if (live) /* its free was not seen */
+	if (live) /* its free raised no event */
 		live_remove(table, live);
 	memory->allocations++;
 	live = live_add(table, process, &key);
@@ -106,7 +108,10 @@ static void on_alloc(struct call_table *table, struct process_entry *process,
 		stack->live_bytes += bytes;
 }
 
-/* A reference or a mapping of it is no more. Is it freed by that, and was it allocated here? */
+/*
+ * A reference or a mapping of the memory ended. Is the memory freed by that, and was it allocated
+ * here?
+ */
 static bool live_drop(struct call_table *table, struct live_entry *live)
 {
 	bool freed = !live->borrowed;
@@ -117,7 +122,7 @@ static bool live_drop(struct call_table *table, struct live_entry *live)
 	return freed;
 }
 
-/* The outer call of its layer counts instead, and outside of steps no call counts. */
+/* A nested call is counted by the outer call of its layer. Outside of steps no call counts. */
 static bool is_uncounted(const struct bpfprof_gpu_call *call)
 {
 	return call->flags & (BPFPROF_CALL_NESTED | BPFPROF_CALL_OUTSIDE);
@@ -131,7 +136,7 @@ static void on_free(struct call_table *table, struct process_entry *process,
 	struct live_entry *live;
 	bool known, freed = true;
 
-	if (!call->va) /* freeing nothing is allowed */
+	if (!call->va) /* a free of NULL is allowed */
 		return;
 	live = live_find(table, &key);
 	known = live && live->refs;
@@ -146,8 +151,8 @@ static void on_free(struct call_table *table, struct process_entry *process,
 }
 
 /*
- * One more reference to memory by handle. Memory of another process, or from before the hooks,
- * has no size here, and its release frees nothing.
+ * Adds a reference to memory by handle. Memory of another process, or from before the hooks, has no
+ * size here, and its release frees nothing.
  */
 static void on_ref(struct call_table *table, struct process_entry *process,
 		   const struct bpfprof_gpu_call *call)
@@ -164,9 +169,7 @@ static void on_ref(struct call_table *table, struct process_entry *process,
 		live->borrowed = true;
 }
 
-/*
- * Mappings of a process, one after the other, are no more. How many allocations are freed by that?
- */
+/* Removes nr mappings of a process, from `first` on. Returns how many allocations this frees. */
 static uint64_t mappings_end(struct call_table *table, struct process_entry *process,
 			     const struct bpfprof_gpu_call *call, size_t first, size_t nr)
 {
@@ -202,7 +205,7 @@ static void on_unmap(struct call_table *table, struct process_entry *process,
 	uint64_t end = mapping_end(call), freed;
 	size_t first, nr = gpu_mappings_find(mappings, call->va, end, &first);
 
-	/* The driver refuses to unmap a part of what was mapped. */
+	/* The driver refuses to unmap a part of a mapping. */
 	if (!nr || mappings->all[first].va < call->va || mappings->all[first + nr - 1].end > end)
 		return;
 	freed = mappings_end(table, process, call, first, nr);
@@ -220,7 +223,7 @@ static void on_map(struct call_table *table, struct process_entry *process,
 	size_t first, nr = gpu_mappings_find(&process->mappings, mapping.va, mapping.end, &first);
 	struct live_entry *live;
 
-	if (nr) /* their end was not seen */
+	if (nr) /* their unmapping raised no event */
 		memory_of(table, process, key.space)->frees +=
 			mappings_end(table, process, call, first, nr);
 	live = live_find(table, &key);

@@ -67,7 +67,7 @@ void call_table_kernel_set(struct call_table *table, const struct bpfprof_gpu_ke
 	const struct name_entry *entry = name_find(table, &kernel);
 	char text[DEMANGLE_MAX_OUTPUT];
 
-	if (!*name) /* or it would be shown as one that is called something */
+	if (!*name) /* an empty name means "not known" */
 		return;
 	if (entry && (entry->unsettled || !*entry->name))
 		return;
@@ -75,7 +75,7 @@ void call_table_kernel_set(struct call_table *table, const struct bpfprof_gpu_ke
 	name_set(table, &kernel, text);
 }
 
-/* A name whose end was not read is not demangled; its handle makes it unique. */
+/* A name whose end was not read is not demangled; the handle makes it unique. */
 static void name_without_end(const char *name, uint64_t handle, char text[DEMANGLE_MAX_OUTPUT])
 {
 	char cut_name[NAME_CUT_MAX], place[32];
@@ -89,7 +89,7 @@ static void name_without_end(const char *name, uint64_t handle, char text[DEMANG
 	demangle(cut_name, text);
 }
 
-/* The name that a look-up has for a handle. NULL: not known; "": one of several. */
+/* The name that a record reports for a handle. NULL: not known; "": one of several names. */
 static const char *name_reported(const struct call_table *table, const struct bpfprof_gpu_name *e,
 				 char text[DEMANGLE_MAX_OUTPUT])
 {
@@ -114,7 +114,7 @@ static const char *name_reported(const struct call_table *table, const struct bp
 	return text;
 }
 
-/* The kernel that had the handle until now is gone. False: there is no room for a generation. */
+/* Ends the generation of a handle: another kernel has it now. False: there is no room. */
 static bool generation_end(struct call_table *table, const struct handle_key *key, uint64_t ts_ns)
 {
 	uint32_t generation = handle_generations_end(table->generations, key->pid, key->start_ns,
@@ -163,8 +163,8 @@ void call_table_name(struct call_table *table, const struct bpfprof_gpu_name *e)
 	}
 	if (before && name && *name && strcmp(before->name, name)) {
 		/*
-		 * The record of another thread, which looks it up at the same time, may still
-		 * come.
+		 * Two threads may look the same handle up at the same time; the record of the other
+		 * one may still come.
 		 */
 		if (!(e->flags & BPFPROF_NAME_UNSEEN))
 			return;
@@ -175,8 +175,8 @@ void call_table_name(struct call_table *table, const struct bpfprof_gpu_name *e)
 }
 
 /*
- * Either all launches of earlier kernels are reported now, or which launches were theirs is not
- * known.
+ * all: every launch of the handle's earlier kernels is reported now. If not, nobody knows which
+ * launches were theirs, and the handle loses its name.
  */
 static void on_reported(struct call_table *table, const struct handle_key *kernel, bool all)
 {
@@ -200,7 +200,7 @@ void call_table_reused(struct call_table *table, const struct bpfprof_gpu_call *
 		return;
 	}
 	generation = handle_generations_key_end(table->generations, &call->key, call->bytes);
-	if (!generation) { /* the kernels of its launches cannot be distinguished any more */
+	if (!generation) { /* the launches of its kernels cannot be distinguished any more */
 		name_set(table, &kernel, "");
 		return;
 	}

@@ -7,7 +7,7 @@
 #include "gpu/handle_generations.h"
 #include "profile/aggregate_rollover.h"
 
-/* True also if the process is not known. */
+/* Has the process ended? Also true if it is not known. */
 static bool is_over(const struct call_table *table, uint32_t pid, uint64_t start_ns)
 {
 	const struct process_entry *process = call_table_process_find(table, pid, start_ns);
@@ -23,7 +23,7 @@ static bool is_settled(const void *arg, uint32_t pid, uint64_t start_ns)
 	return is_over(table, pid, start_ns) || call_table_is_described(table, pid, start_ns);
 }
 
-/* Moves the stacks of a key that are kept to next. */
+/* Copies the kept stacks of a key to next. */
 static void key_rollover(struct call_table *table, struct key_entry *of,
 			 const struct aggregate_view *from, struct aggregate *next,
 			 size_t max_bytes)
@@ -53,7 +53,10 @@ static void key_rollover(struct call_table *table, struct key_entry *of,
 	}
 }
 
-/* Forgets calls of processes that are over, and stacks that are not kept. Is any call left? */
+/*
+ * Drops calls of ended processes, and pointers to stacks that are not kept. Returns true if a call
+ * is left.
+ */
 static bool open_unlink(const struct call_table *table, struct open_entry *open)
 {
 	struct open_call *call;
@@ -71,7 +74,7 @@ static bool open_unlink(const struct call_table *table, struct open_entry *open)
 	return any;
 }
 
-/* Nothing leads to a stack any more that is not kept. */
+/* Drops all pointers to stacks that are not kept. */
 static void stacks_unlink(struct call_table *table)
 {
 	struct open_entry *open;
@@ -85,7 +88,7 @@ static void stacks_unlink(struct call_table *table)
 			hash_table_remove(&table->open, open);
 }
 
-/* The stacks of a key that are kept, under their new places; the others go. */
+/* Gives the kept stacks of a key their new numbers and frees the others. */
 static void key_relink(struct call_table *table, struct key_entry *of)
 {
 	struct process_entry *process =

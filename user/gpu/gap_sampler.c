@@ -20,32 +20,33 @@
 #include "gpu_calls.h"
 
 #define LOOK_NS (20 * 1000000ULL)
-#define REFRESH_NS (100 * 1000000ULL) /* for new processes; else nothing, while there are none */
-#define LONG_NS (20 * 1000000ULL) /* shorter gaps are left to samples */
-#define READ_NS (100 * 1000000ULL) /* of one stack */
-#define READS_NS (200 * 1000000ULL) /* of each second, for all of them */
+/* Time between two lists of processes; without a process nothing else is done. */
+#define REFRESH_NS (100 * 1000000ULL)
+#define LONG_NS (20 * 1000000ULL) /* samples show shorter gaps */
+#define READ_NS (100 * 1000000ULL) /* limit for one stack */
+#define READS_NS (200 * 1000000ULL) /* limit for all stacks, in each second */
 #define MAX_TRIES 4
 #define MAX_PAGES 1024 /* 4 MiB */
 #define MAX_FRAMES 2048
 
-/* A process, at its index in gpu_waits. */
+/* The idle thread of a process; its index is that of the process in gpu_waits. */
 struct sleeper {
 	bool in_use;
-	uint64_t gap_ns; /* the gap that the others are of */
-	uint64_t reported_ns; /* until then */
-	uint64_t nr_switches; /* of the thread: since then it sleeps */
+	uint64_t gap_ns; /* begin of the gap */
+	uint64_t reported_ns; /* the time until here is in the table of calls */
+	uint64_t nr_switches; /* the thread's switches; the number stays the same while it sleeps */
 	uint32_t tid;
-	unsigned int tries; /* to read its stack */
-	bool no_time; /* for another one */
-	bool is_read; /* in stack and kernel */
+	unsigned int tries; /* attempts to read its stack */
+	bool no_time; /* reads in this second took all their time: the next read waits */
+	bool is_read; /* stack and state are valid */
 	struct sampler_sleeper *stack;
-	struct bpfprof_task_state *state; /* of that time */
+	struct bpfprof_task_state *state; /* the thread's state at that read */
 	size_t nr_user;
 	uint32_t stop;
 	uint32_t unmerged;
 };
 
-/* Sleeps without a stack, by why. */
+/* Sleeps without a stack, by reason. */
 struct unread {
 	uint64_t failed, no_time;
 };
@@ -53,9 +54,9 @@ struct unread {
 struct gap_sampler {
 	struct gpu_monitor *watch;
 	struct sleeper all[BPFPROF_GPU_MAX_WAITS];
-	uint64_t look_ns, refresh_ns; /* when that is due */
-	uint64_t second_ns; /* when this second is over, */
-	uint64_t reading_ns; /* and what was used of it */
+	uint64_t look_ns, refresh_ns; /* times of the next scan and of the next refresh */
+	uint64_t second_ns; /* end of this second */
+	uint64_t reading_ns; /* time that reads took in this second */
 	struct unread unread;
 	bool any;
 };
@@ -97,19 +98,19 @@ void gap_sampler_free(struct gap_sampler *sleepers)
 		return;
 	for (i = 0; i < BPFPROF_GPU_MAX_WAITS; i++)
 		sleeper_clear(sleepers, &sleepers->all[i]);
-	if (sleepers->watch->sampler) /* it is open */
+	if (sleepers->watch->sampler) /* the sampler is open */
 		thread_read_end(&sleepers->watch->sampler->reader, THREAD_OWNER_GAPS);
 	free(sleepers);
 }
 
-/* Has it slept since before until now without a break? */
+/* Does the thread sleep? The kernel then says since when. */
 static bool is_asleep(const struct bpfprof_task_state *state)
 {
 	return state->state && !state->exit_state && state->asleep_ns &&
 	       !(state->flags & BPFPROF_TASK_ON_CPU);
 }
 
-/* Has the thread not run since then? */
+/* Is it still the same sleep? */
 static bool still_sleeps(struct session *session, const struct bpfprof_task_state *state)
 {
 	const struct tasks_choice choice = { .kernel_pid = state->task.pid,
@@ -154,7 +155,7 @@ static bool stack_read(struct gap_sampler *sleepers, struct sleeper *sleeper,
 		wanted = sampler_sleeper_input(sampler, state, &dump, process, sleeper->stack, ret);
 	dump_fini(&dump);
 	sleepers->reading_ns += time_monotonic_ns() - begin_ns;
-	/* Or what was read may be of where it slept next. */
+	/* If the thread woke up meanwhile, the stack may belong to its next sleep. */
 	return wanted && sleeper->stack->is_read && still_sleeps(&sampler->reader.session, state);
 }
 
@@ -163,7 +164,7 @@ static bool is_the_same(const struct sleeper *sleeper, const struct bpfprof_task
 	return sleeper->tid == state->task.tid && sleeper->nr_switches == state->nr_switches;
 }
 
-/* It is another time that a thread sleeps. */
+/* The thread begins another sleep. */
 static void sleep_begin(struct gap_sampler *sleepers, struct sleeper *sleeper,
 			const struct bpfprof_task_state *state)
 {
@@ -174,7 +175,7 @@ static void sleep_begin(struct gap_sampler *sleepers, struct sleeper *sleeper,
 	sleeper->is_read = sleeper->no_time = false;
 }
 
-/* Reads it once for each time that the thread sleeps; again, if that failed. */
+/* Reads the stack once in each sleep; a failed read is repeated. */
 static void stack_try(struct gap_sampler *sleepers, struct sleeper *sleeper,
 		      const struct bpfprof_task_state *state)
 {
@@ -184,7 +185,7 @@ static void stack_try(struct gap_sampler *sleepers, struct sleeper *sleeper,
 		return;
 	sleeper->no_time = sleepers->reading_ns >= READS_NS;
 	if (sleeper->no_time)
-		return; /* the next time, maybe */
+		return; /* a later scan tries again */
 	sleeper->tries++;
 	if (!sleeper->stack)
 		sleeper->stack = calloc(1, sizeof(*sleeper->stack));
@@ -199,7 +200,10 @@ static void stack_try(struct gap_sampler *sleepers, struct sleeper *sleeper,
 	sleeper->unmerged = input.unmerged;
 }
 
-/* Its stack, and what it is of. False: it has none now, or is not wanted. */
+/*
+ * Fills in the stack of the thread and the facts about it. False: it has no stack now, or it is
+ * filtered out.
+ */
 static bool stack_get(struct gap_sampler *sleepers, struct sleeper *sleeper,
 		      const struct bpfprof_task_state *state, struct aggregate_input *ret)
 {
@@ -221,11 +225,11 @@ static bool stack_get(struct gap_sampler *sleepers, struct sleeper *sleeper,
 	ret->nr_user = sleeper->nr_user;
 	ret->stop = sleeper->stop;
 	ret->unmerged = sleeper->unmerged;
-	ret->again = true; /* it is no sample */
+	ret->again = true; /* the thread's stack is reported again, and is no new sample */
 	return true;
 }
 
-/* now_ns: before it was asked for the gap and the thread's state, which is a moment ago. */
+/* now_ns is the time just before the gap and the thread's state were read. */
 static void thread_scan(struct gap_sampler *sleepers, struct sleeper *sleeper,
 			const struct bpfprof_task_state *state, uint64_t now_ns)
 {
@@ -256,7 +260,10 @@ static void process_scan(struct gap_sampler *sleepers, struct sleeper *sleeper,
 		sleeper->gap_ns = waits->idle_ns;
 		sleeper->reported_ns = waits->idle_ns;
 	}
-	/* A copy is no time of the gap. It is read first: a later copy cannot have been slept in until now. */
+	/*
+	 * A thread in a copy is not counted. Copies are read before the state: the sleep in a later
+	 * copy is younger than now_ns.
+	 */
 	if (gpu_maps_thread_copies(&sleepers->watch->sampler->reader.session, waits->idle_tid,
 				   waits->start_ns))
 		return;
@@ -267,7 +274,7 @@ static void process_scan(struct gap_sampler *sleepers, struct sleeper *sleeper,
 	tasks_fini(&tasks);
 }
 
-/* Listing all processes takes longer than the rest, so not each scan does it. */
+/* Lists the processes. This takes longer than the rest of a scan, so it is done less often. */
 static void refresh(struct gap_sampler *sleepers, uint64_t now_ns)
 {
 	const struct session *session = &sleepers->watch->sampler->reader.session;
@@ -305,7 +312,10 @@ int gap_sampler_run(struct gap_sampler *sleepers, uint64_t now_ns)
 	if (now_ns >= sleepers->look_ns && session_pids_are_the_nodes(session)) {
 		sleepers->look_ns = now_ns + every_ns;
 		for (i = 0; i < BPFPROF_GPU_MAX_WAITS; i++) {
-			/* Not later: by then the gap may be over, and the thread waits for work. */
+			/*
+			 * The time is read first: after the reads the gap may be over, and the
+			 * thread may wait for work.
+			 */
 			before_ns = time_monotonic_ns();
 			if (sleepers->all[i].in_use && gpu_waits_map_get(session, i, &waits))
 				process_scan(sleepers, &sleepers->all[i], &waits, before_ns);

@@ -12,16 +12,16 @@
 struct stack {
 	struct hash_node node;
 	struct aggregate_call_at at;
-	uint64_t open_ns; /* seen in the gap that is not over, */
-	uint64_t short_ns; /* and in short ones */
-	uint64_t ns; /* of gaps, that it has */
+	uint64_t open_ns; /* time seen in the gap that is not over */
+	uint64_t short_ns; /* time seen in short gaps */
+	uint64_t ns; /* idle time that the stack got */
 };
 
 struct gpu_gaps {
 	struct gpu_gaps_room *room;
 	struct hash_table stacks;
-	uint64_t begin_ns; /* of the gap that open_ns are of, 0: none */
-	bool timed; /* of some of it is known how long it was */
+	uint64_t begin_ns; /* begin of the gap that open_ns belongs to, 0: none */
+	bool timed; /* a part of the time in this gap was measured */
 	uint64_t reported_ns; /* begin of the last gap that was shared out */
 };
 
@@ -69,7 +69,7 @@ static struct stack *stack_get(struct gpu_gaps *gaps, const struct aggregate_cal
 	return stack;
 }
 
-/* No launch will report this gap, since it was short. */
+/* The gap was short: no launch will report it. */
 static void open_forget(struct gpu_gaps *gaps)
 {
 	struct stack *stack;
@@ -96,7 +96,7 @@ void gpu_gaps_seen(struct gpu_gaps *gaps, const struct aggregate_call_at *at, ui
 		open_forget(gaps);
 		gaps->begin_ns = begin_ns;
 	}
-	if (begin_ns != gaps->begin_ns) { /* late */
+	if (begin_ns != gaps->begin_ns) { /* the record came late */
 		stack->short_ns += ns;
 		return;
 	}
@@ -104,7 +104,10 @@ void gpu_gaps_seen(struct gpu_gaps *gaps, const struct aggregate_call_at *at, ui
 	gaps->timed |= timed;
 }
 
-/* The part of a time that samples cover; a small part may be missing by chance. */
+/*
+ * Returns the part of ns that samples cover. A small missing part counts as covered: chance
+ * explains it.
+ */
 static uint64_t covered(uint64_t ns, uint64_t seen_ns)
 {
 	if (!seen_ns)

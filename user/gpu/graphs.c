@@ -11,9 +11,9 @@
 
 struct graph_key {
 	uint64_t start_ns;
-	uint64_t name; /* content, or a capture's number */
+	uint64_t name; /* hash of the content, or number of the capture */
 	uint32_t pid;
-	uint32_t made; /* bool: the capture is over */
+	uint32_t made; /* 1: the capture is over */
 };
 
 struct graph {
@@ -51,7 +51,7 @@ static void graph_free(struct gpu_graphs *graphs, struct graph *graph)
 	hash_table_remove(&graphs->all, graph);
 }
 
-/* Some captures end without a record: the oldest makes room. */
+/* Some captures end without a record. Past the limit the oldest open capture is removed. */
 static void open_bound(struct gpu_graphs *graphs, const struct gpu_graphs_share *share)
 {
 	struct graph *graph;
@@ -87,7 +87,7 @@ static struct graph *graph_add(struct gpu_graphs *graphs,
 	return graph;
 }
 
-/* The place of a kind of node among those of a graph, or where it would be. */
+/* The index of a kind of node in a graph, or the index at which it belongs. */
 static size_t node_place(const struct graph *graph, uint32_t function, uint64_t handle)
 {
 	size_t from = 0, to = graph->nr, middle;
@@ -131,7 +131,7 @@ static void on_node(struct gpu_graphs *graphs, const struct bpfprof_gpu_graph_ev
 
 	if (!graph)
 		graph = graph_add(graphs, event, share);
-	if (!graph) /* which is noticed and counted when it is made */
+	if (!graph) /* on_made() notices and counts this */
 		return;
 	at = node_place(graph, event->function, event->handle);
 	node = at < graph->nr ? &graph->nodes[at] : NULL;
@@ -148,7 +148,7 @@ static void on_node(struct gpu_graphs *graphs, const struct bpfprof_gpu_graph_ev
 	graph->received++;
 }
 
-/* A capture has ended; another one may have been of the same before. */
+/* A capture has ended. An earlier capture may have had the same content. */
 static void on_made(struct gpu_graphs *graphs, const struct bpfprof_gpu_graph_event *event,
 		    struct gpu_graphs_share *share)
 {

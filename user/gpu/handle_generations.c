@@ -7,18 +7,18 @@
 #include "base/process_map.h"
 #include "profile/stats.h"
 
-/* How much of the room a process has. */
+/* The number of ends that a process has. */
 struct process_share {
 	struct hash_node node;
 	struct process_key key;
 	uint32_t nr;
 };
 
-/* A handle, its key has no function, or a key that launches are counted by. */
+/* The ends of a handle's generations (the key has no function), or those of a counted key. */
 struct ended {
 	struct hash_node node;
 	struct bpfprof_gpu_key key;
-	struct handle_generations_end *ends; /* of a handle: times instead of calls */
+	struct handle_generations_end *ends; /* a handle has times here, another key has calls */
 	uint32_t nr, cap;
 };
 
@@ -40,7 +40,7 @@ static struct ended *find(const struct handle_generations *generations,
 	return hash_table_find(&generations->all, key);
 }
 
-/* Room for one more end. NULL: there is none, which counts. */
+/* Returns the entry with room for one more end. NULL: there is no room, which is counted. */
 static struct ended *room(struct handle_generations *generations, const struct bpfprof_gpu_key *key)
 {
 	uint32_t most = HANDLE_GENERATIONS_MAX / generations->share;

@@ -21,13 +21,13 @@
 #include "profile/stats.h"
 #include "threads/thread_dump.h"
 
-#define BEGIN_NS                                                                                   \
-	(2 * NS_PER_SECOND) /* for reading all processes: the kernel's buffer fills meanwhile */
+/* Limit for reading all processes: the kernel's buffer fills meanwhile. */
+#define BEGIN_NS (2 * NS_PER_SECOND)
 #define POLL_NS (NS_PER_SECOND / 10)
 #define POLL_END_NS (NS_PER_SECOND / 2)
-#define RECENT_NS (NS_PER_SECOND / 2) /* so long a sample says where its thread is */
+#define RECENT_NS (NS_PER_SECOND / 2) /* a sample shows the position of its thread for this time */
 
-/* Does the process map a hooked library of one of the layers? */
+/* Does the process map a hooked library of these layers? */
 static bool maps_one_of(const struct gpu_inflight *inflight, const struct process *process,
 			const struct gpu_probes_library *libraries, size_t nr, uint32_t layers)
 {
@@ -82,7 +82,7 @@ static size_t processes_choose(struct gpu_inflight *inflight, uint32_t pids[INFL
 	return nr;
 }
 
-/* A thread that ran: samples will show where it is. */
+/* The thread ran: samples will show its stack. */
 static void polling_add(struct gpu_inflight *inflight, const struct bpfprof_task_state *task,
 			uint32_t own_pid)
 {
@@ -93,7 +93,7 @@ static void polling_add(struct gpu_inflight *inflight, const struct bpfprof_task
 		inflight->running++;
 }
 
-/* Adds the calls of a process. The tasks were read before it. */
+/* Adds the calls of a process. The caller read the tasks before the stacks. */
 static void calls_add(struct gpu_inflight *inflight, const struct dump *dump,
 		      const struct process_dump *process, const struct tasks *tasks,
 		      uint32_t own_pid)
@@ -152,7 +152,7 @@ static void process_begin(struct gpu_inflight *inflight, uint32_t pid)
 		inflight->unread += read ? inflight->counts.nr_late : 0;
 		inflight->cut += inflight->counts.nr_cut;
 		inflight->pages += inflight->counts.nr_refused;
-		/* If the job hangs, the others may wait for this process. */
+		/* If the job hangs, other ranks may wait for this process. */
 		if (read && nccl && inflight->nr_calls == nr_before)
 			inflight->silent[inflight->nr_silent++] =
 				(struct silent){ .pid = pid,
@@ -185,8 +185,8 @@ void gpu_inflight_begin(struct gpu_inflight *inflight)
 }
 
 /*
- * Is the thread in a call whose begin was seen, and which is the found one or replaces it? Calls of the
- * driver that NCCL makes inside a collective are neither.
+ * Did the hooks see the thread begin the found call again, or a call that replaces it? A driver
+ * call that NCCL makes inside a collective does not count.
  */
 static bool began_since(const struct gpu_inflight *inflight, size_t at,
 			const struct gpu_snapshot *snapshot)
@@ -212,8 +212,8 @@ static bool began_since(const struct gpu_inflight *inflight, size_t at,
 }
 
 /*
- * Reads where the threads of doubtful calls are now. Removes calls that are over, and calls whose thread
- * cannot be read; where only the time was too short, the next poll tries again.
+ * Reads the stacks of the threads with doubtful calls. Removes calls that are over, and calls whose
+ * thread cannot be read. If only the time was too short, the next poll tries again.
  */
 static void doubts_resolve(struct gpu_inflight *inflight, uint32_t own_pid, bool at_end)
 {
@@ -232,7 +232,10 @@ static void doubts_resolve(struct gpu_inflight *inflight, uint32_t own_pid, bool
 			continue;
 		thread = process ? process_dump_find(process, state->kernel_tid) : NULL;
 		unread = !process || (thread && (thread->running || !thread->consistent));
-		/* There was no time to read it; or it polls, and got no CPU for a sample. */
+		/*
+		 * The time was too short to read it, or the thread polls and got no CPU for a
+		 * sample.
+		 */
 		if (unread && !at_end && (late || state->polling) &&
 		    state->doubts < INFLIGHT_MAX_DOUBTS)
 			continue;
@@ -246,7 +249,7 @@ static void doubts_resolve(struct gpu_inflight *inflight, uint32_t own_pid, bool
 	dump_fini(&dump);
 }
 
-/* Do samples show that a polling thread is still in its call? */
+/* The answer of the samples: is a polling thread still in its call? */
 enum polling_says { POLLING_SAYS_NOTHING, POLLING_SAYS_YES, POLLING_SAYS_NO };
 
 static enum polling_says polling_ask(const struct gpu_inflight *inflight, size_t at,
@@ -295,7 +298,7 @@ static void process_scan(struct gpu_inflight *inflight, uint32_t own_pid,
 			inflight_call_remove(inflight, i - 1);
 		if (says != POLLING_SAYS_NOTHING)
 			continue;
-		/* It sleeps, and has slept since. */
+		/* The thread sleeps, and has not run since the last scan. */
 		if (task->state && !(task->flags & BPFPROF_TASK_ON_CPU) &&
 		    task->nr_switches == state->nr_switches && !state->doubts)
 			continue;

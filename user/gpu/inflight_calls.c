@@ -16,9 +16,10 @@
 #include "threads/thread_dump.h"
 
 #define MAX_STACK 512 /* frames of a call */
-#define MAX_READ_FRAMES 65536 /* of a process while it is read: 4 MiB */
-#define MAX_READ_PAGES 4096 /* of a process while it is read: 16 MiB */
-#define NAMES_NS (NS_PER_SECOND / 10) /* for naming the frames of a process, after the deadline */
+#define MAX_READ_FRAMES 65536 /* limit while a process is read: 4 MiB */
+#define MAX_READ_PAGES 4096 /* limit while a process is read: 16 MiB */
+/* Naming the frames of a process may take this time after the deadline. */
+#define NAMES_NS (NS_PER_SECOND / 10)
 
 void inflight_call_remove(struct gpu_inflight *inflight, size_t at)
 {
@@ -48,7 +49,7 @@ const struct process_dump *inflight_process_read(struct gpu_inflight *inflight, 
 	return &dump->processes[0];
 }
 
-/* The text of frame i of a call's stack, in room. The first frame is the name of the call. */
+/* The text of frame i of a call's stack, in room. The first frame is named like the call. */
 static const char *shown_frame(const struct dump *dump, const struct thread_dump *thread, size_t i,
 			       char room[DUMP_FRAME_BYTES])
 {

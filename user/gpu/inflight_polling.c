@@ -14,10 +14,11 @@
 #include "profile/aggregate.h"
 #include "threads/thread_dump.h"
 
-#define POLLING_NS NS_PER_SECOND /* after this time the samples may be enough */
-#define POLLING_MOST_NS (3 * NS_PER_SECOND) /* after this time they have to do */
+#define POLLING_NS NS_PER_SECOND /* from this time on enough samples end the polling */
+/* After this time the samples that exist must be enough. */
+#define POLLING_MOST_NS (3 * NS_PER_SECOND)
 #define POLLING_MAX_TRIES 3
-#define POLLING_NAMES_NS (NS_PER_SECOND / 2) /* for naming frames, in one try */
+#define POLLING_NAMES_NS (NS_PER_SECOND / 2) /* limit for naming frames, in one try */
 #define POLLING_LOOK_NS NS_PER_SECOND
 /* A thread without samples for this time does not poll any more. */
 #define POLLING_QUIET_NS (INFLIGHT_MAX_DOUBTS * NS_PER_SECOND)
@@ -42,7 +43,7 @@ void inflight_polling_begin(struct gpu_inflight *inflight)
 	inflight_polling_end(inflight);
 }
 
-/* The table of calls knows a process by its calls, or by this description. */
+/* Describes a process to the table of calls, which knows it otherwise only by its calls. */
 static void process_describe(struct gpu_inflight *inflight, uint32_t own_pid)
 {
 	struct sampler *sampler = &inflight->job->sampler;
@@ -66,7 +67,8 @@ static void polling_take(struct gpu_inflight *inflight, size_t i)
 					  .since_ns = poller->first_ns };
 	const struct call_state state = { .kernel_tid = poller->task.tid,
 					  .own_pid = poller->own_pid,
-					  .nr_switches = UINT64_MAX, /* any change counts */
+					  /* Any change of the number counts. */
+					  .nr_switches = UINT64_MAX,
 					  .polling = i + 1 };
 	const struct thread_dump *thread;
 	const struct dump *dump;
@@ -76,7 +78,9 @@ static void polling_take(struct gpu_inflight *inflight, size_t i)
 	inflight_call_add(inflight, dump, thread, &call, &state);
 }
 
-/* Adds a thread with too few samples: it sleeps by now, or it hardly got a CPU. */
+/*
+ * Adds the call of a thread with too few samples: the thread sleeps by now, or it hardly got a CPU.
+ */
 static void polling_read(struct gpu_inflight *inflight, const struct polling_thread *poller,
 			 const struct tasks *tasks, const struct dump *dump,
 			 const struct process_dump *read)
@@ -92,7 +96,7 @@ static void polling_read(struct gpu_inflight *inflight, const struct polling_thr
 		inflight_sleeper_add(inflight, dump, thread, task, poller->own_pid);
 }
 
-/* Reads all such threads of one process; thread i is the first of them. */
+/* Reads the threads of one process that have too few samples; thread i is the first of them. */
 static void polling_read_process(struct gpu_inflight *inflight, size_t i)
 {
 	uint32_t own_pid = polling_threads_get(inflight->polling, i)->own_pid;
@@ -142,7 +146,7 @@ void inflight_polling_judge(struct gpu_inflight *inflight, bool at_end)
 				    time_monotonic_ns() + (no_time ? 0 : POLLING_NAMES_NS));
 	if (err == -ETIME && !at_end && ++inflight->polling_tries < POLLING_MAX_TRIES) {
 		inflight->polling_ns =
-			time_monotonic_ns(); /* the next try has the names that this one found */
+			time_monotonic_ns(); /* the names found now make the next try faster */
 		return;
 	}
 	inflight->polling_judged = true;
@@ -171,7 +175,7 @@ void inflight_polling_judge(struct gpu_inflight *inflight, bool at_end)
 		inflight_polling_end(inflight);
 }
 
-/* Has the thread left its call, by its samples or later calls, or has it ended? */
+/* Has the thread left its call, as its samples or later calls show, or has it ended? */
 static bool polling_is_over(const struct gpu_inflight *inflight, size_t at)
 {
 	return !polling_threads_holds(inflight->polling, inflight->states[at].polling - 1) ||
@@ -180,7 +184,7 @@ static bool polling_is_over(const struct gpu_inflight *inflight, size_t at)
 					 inflight->calls[at].pid, inflight->states[at].kernel_tid);
 }
 
-/* Stops the samples when no call needs them, even if no report is made until the end. */
+/* Stops the sampling when no call needs it, even if no report is made until the end. */
 static void polling_scan(struct gpu_inflight *inflight, uint64_t now_ns)
 {
 	bool some = false;
@@ -196,7 +200,7 @@ static void polling_scan(struct gpu_inflight *inflight, uint64_t now_ns)
 				 POLLING_QUIET_NS <
 			 now_ns)
 			inflight->states[i - 1].polling =
-				0; /* from now on the thread is read, as threads that sleep are */
+				0; /* from now on the thread is read like a sleeping one */
 		else
 			some = true;
 	}

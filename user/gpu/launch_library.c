@@ -49,7 +49,7 @@ void launch_library_free(struct launch_library *cache)
 	free(cache);
 }
 
-/* libcublas means libcublasLt, libcudnn libcudnn_ops, too. */
+/* A name here is a prefix: libcublas also covers libcublasLt, libcudnn also libcudnn_ops. */
 static bool is_gpu_library(const char *name)
 {
 	static const char *const names[] = {
@@ -81,7 +81,7 @@ static const char *library_of(struct gpu_job *job, uint64_t frame)
 	return name ? name + 1 : image->path;
 }
 
-/* The name of the function, to be freed; "" if it is not known, NULL without memory. */
+/* The name of a frame's function. The caller frees it; "": not known; NULL: no memory. */
 static char *entry_of(struct gpu_job *job, uint64_t frame)
 {
 	struct symbolize_options options = { .kallsyms = "/proc/kallsyms",
@@ -102,7 +102,7 @@ static char *entry_of(struct gpu_job *job, uint64_t frame)
 	name = profile.locations[0].has_symbol
 		       ? strtab_get(profile.strings, profile.locations[0].name)
 		       : "";
-	/* NCCL's functions have two names each, the other is for tools. */
+	/* Each function of NCCL has a second name with a p, which is for tools. */
 	entry = strdup(name + !strncmp(name, "pnccl", 5));
 	profile_fini(&profile);
 	return entry;

@@ -13,7 +13,7 @@ void gpu_mappings_fini(struct gpu_mappings *mappings)
 	*mappings = (struct gpu_mappings){ 0 };
 }
 
-/* The first one that ends behind va. */
+/* The index of the first mapping that ends behind va. */
 static size_t place(const struct gpu_mappings *mappings, uint64_t va)
 {
 	size_t from = 0, to = mappings->nr, middle;

@@ -27,8 +27,8 @@
 #define NAMES_END_NS (2 * NS_PER_SECOND)
 #define IDLE_NS (5 * NS_PER_SECOND)
 #define GC_NAME "gc"
-#define OTHER_NAME "other" /* of a kind that has no name */
-#define CAPTURED_NAME "captured" /* of any kind, written into a graph */
+#define OTHER_NAME "other" /* for a kind that has no name */
+#define CAPTURED_NAME "captured" /* any kind, written into a graph */
 
 bool gpu_monitor_may_hook(void)
 {
@@ -42,7 +42,7 @@ int gpu_monitor_check(void)
 			  "refuses perf's uprobes; remedy: Linux 6.6 or newer, or CAP_SYS_ADMIN");
 		return EXIT_PRIVILEGE;
 	}
-	/* Before there are threads: it forks. */
+	/* This check forks, so it runs before any thread starts. */
 	if (!uprobe_multi_returns_are_safe()) {
 		log_error(
 			"calls cannot be watched: this kernel would end programs under seccomp "
@@ -59,11 +59,13 @@ static void on_call_stack(struct gpu_monitor *watch, const struct event *event)
 
 	if (!watch->counts || watch->counts(watch->arg, event->input))
 		call_table_stack(watch->table, event->input, event->call_stack);
-	else /* its end must be noticed */
+	else /* the end of the process must be noticed */
 		call_table_process(watch->table, key->pid, key->start_ns);
 }
 
-/* A thread that is killed in a call has blocked there until its process ended. */
+/*
+ * Adds the time of calls in which a thread was killed: it blocked in them until its process ended.
+ */
 static void last_calls_add(struct gpu_monitor *watch, uint32_t tid,
 			   const struct bpfprof_gpu_thread *thread, uint64_t ended_ns)
 {
@@ -96,12 +98,13 @@ static void threads_forget(struct gpu_monitor *watch, const struct bpfprof_task_
 }
 
 /*
- * end: NULL if it is not known when; then the time that it was in calls at its end is not counted.
+ * end: NULL if the time of the end is not known; then the time in the last open calls is not
+ * counted.
  */
 static void on_exit_event(struct gpu_monitor *watch, const struct bpfprof_task_id *task,
 			  const struct process_end *end)
 {
-	/* Without an event the time of the end is not known. */
+	/* An exit without an event has no known time. */
 	uint64_t ended_ns = end && end->cpu_ns ? end->ts_ns : 0;
 	bool known = call_table_exit(watch->table, task);
 
@@ -163,8 +166,8 @@ int gpu_monitor_open(struct gpu_monitor *watch, struct sampler *sampler, bool th
 
 	*watch = (struct gpu_monitor){ .sampler = sampler };
 	/*
-	 * The kernel knows pids only: what else chooses is asked of each stack, and there is one of
-	 * each.
+	 * The kernel filters by pid only. The other filters are applied to the stack of each call,
+	 * and each key has a stack.
 	 */
 	watch->chosen = options->nr_comms || options->nr_workers ||
 			container_filter_is_set(&options->containers);
@@ -381,7 +384,7 @@ void gpu_monitor_kinds(const struct gpu_monitor *watch, const struct call_table_
 		[GPU_KIND_COMM_INIT] = "communicator",
 		[GPU_KIND_COMM_END] = "communicator",
 	};
-	/* Names for memory that is not the device's own. */
+	/* Names for memory that is not the device's own memory. */
 	static const char *const others[GPU_NR_SPACES][GPU_NR_KINDS] = {
 		[GPU_SPACE_HOST] = { [GPU_KIND_ALLOC] = "host_alloc",
 				     [GPU_KIND_FREE] = "host_free" },

@@ -13,9 +13,10 @@
 #include "proc/images.h"
 #include "profile/aggregate.h"
 
-#define MAX_FRAMES_OUT 24 /* between the driver and what launches: the runtime, wrappers */
+/* Frames between the driver and the launching code: the runtime, wrappers. */
+#define MAX_FRAMES_OUT 24
 
-/* 0, -ETIME, or it has no name. */
+/* 0; -ETIME: the time was too short; -ENOENT: there is no name; or another error. */
 static int stack_name(struct gpu_monitor *watch, const uint64_t *frames, size_t nr,
 		      uint64_t deadline_ns, const char **ret)
 {
@@ -35,7 +36,7 @@ static int stack_name(struct gpu_monitor *watch, const uint64_t *frames, size_t 
 		    images_open(watch->sampler->reader.images, image, time_monotonic_ns()) ||
 		    elf_image_off_to_rva(image->elf, frame & BPFPROF_OFF_MASK, &rva))
 			return -EIO;
-		/* Callers' addresses are those of their calls' last bytes. */
+		/* A caller's address is that of the last byte of its call. */
 		err = kernel_names_find(watch->names, image->id, image->elf, rva + 1, deadline_ns,
 					&walk, ret);
 		if (err != -ENOENT)

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The open calls of a process with their stacks, or where the process is without one, as lines. */
+/*
+ * Writes the open calls of a process with their stacks. For a process without one it writes its
+ * threads' stacks.
+ */
 #include "gpu/nccl_writer.h"
 
 #include <inttypes.h>
@@ -11,7 +14,7 @@
 #define MAX_STACK 48 /* lines */
 #define MAX_FRAME 160 /* columns */
 #define MAX_FUNCTION 20
-#define MAX_OPEN_FUNCTION 40 /* "a function of libcuda" is no name, and stands on its own line */
+#define MAX_OPEN_FUNCTION 40 /* "a function of libcuda" is no name, and has its own line */
 #define MAX_GROUP 8 /* kinds of collectives */
 #define MAX_THREAD 32
 #define MAX_WHERE 4 /* threads of one process */
@@ -77,7 +80,7 @@ static void add_open_group(struct nccl_writer *w, const struct gpu_report_proces
 		buf_add_str(w->dst, "        (this may not be all)\n");
 }
 
-/* Lines of a stack; none if there is none. */
+/* Adds the lines of a stack. */
 static void add_frames(struct nccl_writer *w, const char *const *stack, size_t nr)
 {
 	size_t shown = nr < MAX_STACK ? nr : MAX_STACK, i;
@@ -122,7 +125,7 @@ void nccl_add_elsewhere(struct nccl_writer *w, const struct gpu_read_process *pr
 	const struct gpu_report_where *where;
 	size_t nr = process->report->nr_where, i;
 
-	/* A call that began before the hooks may not have been found. */
+	/* The process may be in a call that began before the hooks and was not found. */
 	buf_add_str(w->dst, process->silent ? "      in no CUDA or NCCL call that is known"
 					    : "      in no CUDA or NCCL call");
 	for (i = 0; i < nr && i < MAX_WHERE; i++) {

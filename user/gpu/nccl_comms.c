@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Which ranks are behind. All ranks of a communicator make the same collective calls in the same
- * order, so the others wait for a rank that is in no call. Where all are in calls, the number of
- * calls may show it; but each file counts from the start of its bpfprof, so a rank whose call began
- * before then has no useful number. A send or receive is between two ranks: its rank waits for the
- * one that it names.
+ * Finds the ranks that are behind. All ranks of a communicator make the same collective calls in
+ * the same order, so the others wait for a rank that is in no call. If all ranks are in calls, the
+ * number of calls may show it; but each file counts from the start of its bpfprof, so a rank whose
+ * call began before then has no useful number. A send or receive is between two ranks: its rank
+ * waits for the rank that it names.
  */
 #include "gpu/nccl_members.h"
 #include "gpu/nccl_writer.h"
@@ -20,13 +20,13 @@
 #include "base/units.h"
 #include "gpu/report_read.h"
 
-#define MAX_BEHIND 8 /* ranks that are shown with their calls, unless all rows are asked for */
+#define MAX_BEHIND 8 /* these ranks are shown with their calls, unless all rows are asked for */
 #define MAX_HINTS 8
 #define MAX_FUNCTION 20
 #define MAX_GROUP_MARK 8 /* " (group)" */
 #define MAX_CALL_TEXT 80 /* bytes */
 #define OPEN_WIDTH 32
-#define RUNS_DIFFER 1.1 /* durations: by so much they differ much */
+#define RUNS_DIFFER 1.1 /* durations that differ by this factor differ much */
 
 /* Adds "rank 1" or "ranks 1, 3-5": the members whose flag, at that offset, is as wanted. */
 static void add_ranks(struct buf *dst, const struct nccl_member *members, size_t nr, size_t flag,
@@ -54,7 +54,7 @@ static void add_ranks(struct buf *dst, const struct nccl_member *members, size_t
 		nccl_range_add(&ranges, first, last);
 }
 
-/* "ncclAllReduce", "ncclSend (group)": what the call does in that communicator. */
+/* The name of the call in that communicator, such as "ncclAllReduce" or "ncclSend (group)". */
 static const char *call_text(char text[MAX_CALL_TEXT], const struct gpu_report_open *open,
 			     uint64_t comm)
 {
@@ -114,7 +114,7 @@ static void add_longest(struct nccl_writer *w, const struct nccl_counts *counts)
 	nccl_add_for(w->dst, counts->longest->open);
 }
 
-/* For ranks of which none waits in a collective. */
+/* Judges a communicator in which no rank waits in a collective. */
 static void add_elsewhere(struct nccl_writer *w, const struct nccl_counts *counts)
 {
 	if (!counts->elsewhere) {
@@ -144,7 +144,7 @@ static void add_not_comparable(struct nccl_writer *w, const struct nccl_counts *
 			   counts->longest_run);
 }
 
-/* For ranks in no call while others wait. */
+/* Judges a communicator in which some ranks wait and others are in no call. */
 static void judge_waiting(struct nccl_writer *w, struct nccl_member *members, size_t nr,
 			  const struct nccl_counts *counts)
 {
@@ -214,7 +214,7 @@ static void judge_equal(struct nccl_writer *w, const struct nccl_counts *counts)
 		add_elsewhere(w, counts);
 }
 
-/* For ranks of which some have no number of calls. */
+/* Judges a communicator in which some ranks have no number of calls. */
 static void judge_uncounted(struct nccl_writer *w, const struct nccl_counts *counts)
 {
 	if (counts->nr_waiting) {
@@ -234,7 +234,7 @@ static void add_uncounted(struct nccl_writer *w, const struct nccl_member *membe
 	buf_add_str(w->dst, ", whose calls cannot be compared\n");
 }
 
-/* Ranks in different calls at once never come together. */
+/* Ranks in different calls never come together. */
 static void add_mismatch(struct nccl_writer *w, const struct nccl_member *members, size_t nr)
 {
 	const struct nccl_member *first = NULL, *member;

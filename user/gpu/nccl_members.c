@@ -7,7 +7,7 @@
 
 #include "gpu/report_read.h"
 
-#define WAIT_SECONDS 1.0 /* a shorter call is no unusual wait */
+#define WAIT_SECONDS 1.0 /* a shorter call is not unusual */
 
 bool nccl_is_group_end(const struct gpu_report_open *open)
 {
@@ -25,7 +25,8 @@ const struct gpu_report_grouped *nccl_grouped_of(const struct gpu_report_open *o
 }
 
 /*
- * Is it a collective that began before the hooks, and whose communicator its stack does not show?
+ * Is the call a collective that began before the hooks, and whose communicator its stack does not
+ * show?
  */
 static bool is_of_unknown(const struct gpu_report_open *open)
 {
@@ -36,7 +37,8 @@ static bool is_of_unknown(const struct gpu_report_open *open)
 }
 
 /*
- * How sure it is that a call waits for the other ranks of a communicator; the surest call counts.
+ * How certain it is that a call waits for the other ranks of a communicator; the most certain call
+ * counts.
  */
 enum presence { NOT_IN_IT, MAYBE_IN_IT, IN_ITS_GROUP, IN_IT };
 
@@ -70,7 +72,7 @@ static const struct gpu_report_open *open_of(const struct gpu_report_process *pr
 	return found;
 }
 
-/* If calls of NCCL only enqueue, a rank waits in a call that synchronizes. */
+/* Some NCCL calls only enqueue work: then the rank waits in a call that synchronizes. */
 static const struct gpu_report_open *other_open_of(const struct gpu_report_process *process,
 						   uint64_t comm)
 {
@@ -281,7 +283,10 @@ static void awaited_mark(struct nccl_member *members, size_t nr)
 	for (i = 0; i < nr; i++)
 		all |= members[i].last && members[i].waits && !members[i].peers_only;
 	for (i = 0; i < nr; i++) {
-		/* It waits for its peer, which may wait for all: so the others wait for it. */
+		/*
+		 * The rank waits for its peer, which may wait for all ranks: so the others wait for
+		 * this rank.
+		 */
 		if (all && members[i].waits && gpu_read_is_between_two(members[i].open->function))
 			members[i].waits = false;
 		members[i].awaited |= all;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Collectives that have returned and were not seen to be complete. One of them may hang on the
- * device, while no call is open. One whose completion no call has asked for looks the same; the
- * time since its call helps to decide.
+ * Collectives that have returned, and whose completion was not seen. One of them may hang on the
+ * device, while no call is open. A collective looks the same if no call has asked for its
+ * completion yet; the time since its call helps to decide.
  */
 #include "gpu/nccl_writer.h"
 

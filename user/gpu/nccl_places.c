@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * For most calls that hang since before the hooks it is not known which ranks they wait for;
- * people have to judge that. Most ranks of a job that hangs are at one place, and one rank is
- * not. So calls at the same place are shown together, and the place with the fewest processes
- * first.
+ * Groups the ranks of a job that hangs by their stack. For most calls that began before the hooks
+ * nothing shows which ranks they wait for; people have to judge that. Usually most ranks are at one
+ * place in the code, and one rank is elsewhere. So calls at the same place are shown together, and
+ * the place with the fewest processes comes first.
  */
 #include "gpu/nccl_writer.h"
 
@@ -19,14 +19,14 @@
 #define MAX_ALIKE 8 /* named processes at one place, unless all rows are asked for */
 #define MAX_RANK 32 /* columns */
 
-/* A call, or a process that is in none. */
+/* An open call; or a process without a call. */
 struct place {
 	const struct gpu_read_process *process;
 	const struct gpu_report_open *open; /* or NULL */
 };
 
 struct run {
-	size_t first, nr; /* in the places */
+	size_t first, nr; /* range in the array of places */
 	size_t nr_processes;
 };
 
@@ -34,7 +34,7 @@ struct places {
 	struct nccl_writer *w;
 	struct place *at;
 	size_t nr;
-	struct run *runs; /* at the same place each */
+	struct run *runs; /* each run is at one place */
 	size_t nr_runs;
 };
 
@@ -49,7 +49,7 @@ static int compare_frames(const char *const *a, size_t nr_a, const char *const *
 	return order;
 }
 
-/* The order of the files. */
+/* Keeps the order of the files. */
 static int compare_order(const struct place *a, const struct place *b)
 {
 	return GPU_ORDER(a->process, b->process) ?: GPU_ORDER(a->open, b->open);
@@ -63,8 +63,8 @@ static int compare_calls(const struct place *first, const struct place *second)
 	       compare_frames(a->stack, a->nr_stack, b->stack, b->nr_stack);
 
 	/*
-	 * The content of a group belongs to its process, and a call without a stack has no
-	 * place.
+	 * A call without a stack has no place. A group's content belongs to its process, so it has
+	 * none either.
 	 */
 	return order || (!a->group.nr && a->nr_stack) ? order : compare_order(first, second);
 }
@@ -93,7 +93,7 @@ static int compare_where(const struct place *first, const struct place *second)
 	return order;
 }
 
-/* 0: the same. */
+/* 0: both are at the same place. */
 static int compare_place(const struct place *a, const struct place *b)
 {
 	return a->open ? compare_calls(a, b) : compare_where(a, b);
@@ -104,7 +104,7 @@ static int compare_places(const void *first, const void *second)
 	return compare_place(first, second) ?: compare_order(first, second);
 }
 
-/* The fewest processes first, then in the order of the files. */
+/* Puts the fewest processes first; equal numbers keep the order of the files. */
 static int compare_runs(const void *first, const void *second, void *arg)
 {
 	const struct run *a = first, *b = second;

@@ -11,7 +11,7 @@
 #define MAX_PATH 60 /* columns */
 #define MAX_HOST 40
 #define MAX_SCANS (1U << 26)
-#define NEARLY_FULL 95 /* percent: from here on, everything has been seen to become slow */
+#define NEARLY_FULL 95 /* percent: from this use on, devices were seen to become slow */
 
 static void add_files(struct nccl_writer *w)
 {

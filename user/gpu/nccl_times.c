@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Ranks and runs that are slow but do not hang: compares the times of one operation with equal
- * bytes. Within a run it compares ranks of one communicator, since groups of as many ranks may
- * have another use and be further apart. No communicator is in two runs, so runs are compared by
- * the number of ranks. The times are those until the completion was seen, and those of the host
- * in the call.
+ * Finds ranks and runs that are slow but do not hang: compares the times of one operation with
+ * equal bytes. Within a run only ranks of one communicator are compared: another group with as many
+ * ranks may have another use, and its ranks may be further apart. No communicator is in two runs,
+ * so runs are compared by the number of ranks. Both the times until the completion was seen and the
+ * host's times in the call are compared.
  */
 #include "gpu/nccl_writer.h"
 
@@ -19,33 +19,34 @@
 #include "base/units.h"
 #include "gpu/report_read.h"
 
-#define SAME_BYTES 1.1 /* bytes per call that differ by less are compared: those are means */
+#define SAME_BYTES 1.1 /* bytes per call are means: a smaller difference counts as equal */
 #define MAX_NAME 32 /* columns */
 
 /* An operation on one communicator, in one process. */
 struct row {
 	const char *operation, *datatype;
 	const struct gpu_read_process *process;
-	size_t index; /* in what was read */
+	size_t index; /* position in the input */
 	uint64_t comm_va;
 	const struct gpu_report_comm *comm; /* NULL: not known */
-	uint32_t size; /* of it, 0: not known */
-	uint64_t hash; /* the same */
+	uint32_t size; /* ranks of the communicator, 0: not known */
+	uint64_t hash; /* hash of the communicator, 0: not known */
 	uint32_t run;
 	double bytes; /* per call */
 	double calls, returned, ns, max_ns;
 	double mean_ns; /* 0: not known */
-	double within_ns; /* of all: by how much it may have been less */
+	double within_ns; /* the sum of all times may be this much too high */
 };
 
 /* Rows that can be compared. */
 struct set {
 	struct row *rows;
 	size_t nr;
-	bool of_comm; /* all of one, and there are others */
-	bool mixed; /* several of one run */
+	/* All rows are of one communicator, and other sets are of other communicators. */
+	bool of_comm;
+	bool mixed; /* a run has several communicators in this set */
 	double least_bytes, most_bytes;
-	double ratio; /* of the slowest to the fastest; 0: there are no two */
+	double ratio; /* slowest to fastest; 0: there are no two rows */
 	double ns;
 };
 
@@ -62,7 +63,7 @@ static int compare_bytes(const void *first, const void *second)
 	return compare_kind(a, b) ?: GPU_ORDER(a->bytes, b->bytes) ?: GPU_ORDER(a->index, b->index);
 }
 
-/* By run and communicator, then by bytes. */
+/* Sorts by run and communicator, then by bytes. */
 static int compare_comm(const void *first, const void *second)
 {
 	const struct row *a = first, *b = second;
@@ -103,7 +104,7 @@ static void comm_find(const uint32_t *runs, struct row *row)
 	row->run = runs[row->process->file];
 }
 
-/* The number of open calls: calls count from their begin, but their time from their end. */
+/* The number of open calls. A call counts from its begin, but its time is added at its end. */
 static double nr_open(const struct gpu_report_process *process,
 		      const struct gpu_report_collective *collective)
 {
@@ -171,11 +172,14 @@ static size_t completions_fill(const struct gpu_read_process *process, const uin
 	return nr;
 }
 
-/* Sets in progress. copies has room for one copy of each row, and sets for a set of each copy. */
+/*
+ * Sets in progress. There is room in copies for one copy of each row, and in sets for a set of each
+ * copy.
+ */
 struct sets {
 	struct set *sets;
 	size_t nr;
-	struct row *copies; /* those that are not used yet */
+	struct row *copies; /* the unused copies */
 };
 
 /* Merges rows of one process and communicator that differ in stream, root or peer. */
@@ -327,7 +331,7 @@ static void add_row(struct nccl_writer *w, const struct row *row, bool completio
 static void add_set(struct nccl_writer *w, const struct set *set, bool completions)
 {
 	const struct row *first = &set->rows[0];
-	/* Its fastest row is the last one, and always shown. */
+	/* The fastest row is the last one, and always shown. */
 	size_t shown = set->nr <= w->rows ? set->nr : w->rows - 1, i;
 	char text[UNITS_TEXT];
 

@@ -10,7 +10,7 @@
 #define MAX_HOST 40
 #define MAX_NAME 40
 #define MAX_POD 60
-#define MAX_RANGES 16 /* of ranks in one line */
+#define MAX_RANGES 16 /* ranges of ranks in one line */
 
 void nccl_add_name(struct nccl_writer *w, const char *name, size_t columns)
 {

@@ -19,7 +19,7 @@
 
 #define POLLING_HZ 97
 #define RING_BYTES (1U << 20)
-/* Fewer samples may all show a loop that makes the same short call again and again. */
+/* Fewer samples may all show a loop that repeats the same short call. */
 #define MIN_SAMPLES 8
 
 /* The dump has a process for each poller, at the same index, with one thread. */
@@ -44,7 +44,10 @@ static struct thread_dump *thread_of(const struct polling_threads *pollers, size
 	return &pollers->dump.processes[i].threads[0];
 }
 
-/* A Python frame has a line, or an instruction offset until the line is known: any two are the same. */
+/*
+ * A Python frame has a line, or an instruction offset until the line is known: any two Python
+ * frames are equal.
+ */
 static bool is_same_frame(uint64_t a, uint64_t b)
 {
 	return a == b || (a >> BPFPROF_FRAME_SHIFT == BPFPROF_FRAME_PYTHON &&
@@ -135,7 +138,7 @@ int polling_threads_start(struct polling_threads *pollers)
 		if (k == nr)
 			pollers->pids[nr++] = (pid_t)pollers->list[i].public.own_pid;
 	}
-	if (!nr) /* without pids the sampler would take the whole machine */
+	if (!nr) /* a sampler without pids would sample the whole machine */
 		return EXIT_FAILED;
 	pollers->options.pids = pollers->pids;
 	pollers->options.nr_pids = nr;
@@ -192,7 +195,7 @@ static void poller_judge(struct polling_threads *pollers, size_t i)
 	poller->public.in_call = poller->nr_callers > 0 && polling_threads_holds(pollers, i);
 }
 
-/* Makes the next try name all frames: frames that were late got their address as a name. */
+/* Makes the next try name all frames: frames without a name in time got their address. */
 static void names_drop(struct polling_threads *pollers)
 {
 	const struct thread_dump *thread;

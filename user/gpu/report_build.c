@@ -47,7 +47,7 @@ static void comm_add(struct gpu_build *b, struct gpu_report_process *process,
 		     const struct gpu_comm_entry *from)
 {
 	const struct bpfprof_gpu_comm *comm = &from->comm;
-	/* With a rank past the size the memory is something else, or was freed. */
+	/* A rank beyond the size shows that the memory holds something else, or was freed. */
 	bool known = comm->size && comm->rank < comm->size;
 
 	b->comms[process->nr_comms++] =

@@ -50,7 +50,7 @@ static const char *kernel_text(struct gpu_build *b, const struct bpfprof_gpu_key
 	return name == room ? gpu_arrays_text(&b->arrays, room) : name;
 }
 
-/* The same of a node of a graph. */
+/* The name of a node's kernel; it lives as long as the report. */
 static const char *node_text(struct gpu_build *b, const struct bpfprof_gpu_key *graph,
 			     const struct gpu_graph_node *node)
 {

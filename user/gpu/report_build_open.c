@@ -24,7 +24,7 @@
 
 #define MAX_FRAME_BYTES 4096
 
-/* Sorts frames and drops those that are equal; the number of the others. */
+/* Sorts the frames and drops duplicates. Returns their number. */
 static size_t frames_unique(uint64_t *frames, size_t nr)
 {
 	size_t unique = 0, i;

@@ -9,7 +9,7 @@
 #include "gpu/job.h"
 #include "gpu/waits.h"
 
-#define MAX_KINDS 512 /* of collectives in one group: an all-to-all has two for each rank */
+#define MAX_KINDS 512 /* kinds of collectives in one group: an all-to-all has two for each rank */
 #define PER_THREAD 2 /* CU_STREAM_PER_THREAD */
 
 double gpu_build_seconds(const struct gpu_build *b, uint64_t since_ns)
@@ -41,7 +41,8 @@ const char *gpu_build_extra(struct gpu_build *b, const struct gpu_function *func
 }
 
 /*
- * The default stream of a thread, which stream_key() of bpf/gpu keeps apart from those of others.
+ * stream_key() of bpf/gpu adds the tid to CU_STREAM_PER_THREAD; the report shows the stream without
+ * it.
  */
 static uint64_t stream_of(uint64_t kept)
 {
@@ -100,9 +101,9 @@ static void grouped_fill(struct gpu_build *b, struct gpu_report_grouped *to,
 }
 
 /*
- * The kernel counts what a thread calls between ncclGroupStart and ncclGroupEnd, whether it could
- * report the call or not, so that a missing call is noticed. But once a record was lost, one of
- * these calls may be of an earlier group, whose end is the lost record.
+ * The kernel counts the calls of a thread between ncclGroupStart and ncclGroupEnd, even if it could
+ * not report a call, so that a missing call is noticed. After the loss of a record one of these
+ * calls may belong to an earlier group, whose end is the lost record.
  */
 void gpu_build_group(struct gpu_build *b, struct gpu_report_group *to,
 		     const struct gpu_open_call *open)
@@ -122,7 +123,7 @@ void gpu_build_group(struct gpu_build *b, struct gpu_report_group *to,
 	total = gpu_waits_group(b->job->watch.waits, &task, open->open.begin_ns, found,
 				max < MAX_KINDS ? max : MAX_KINDS, &nr);
 	to->calls = open->grouped;
-	/* In a group inside another this end puts nothing on a stream, and waits for no rank. */
+	/* The end of an inner group puts nothing on a stream, and waits for no rank. */
 	to->complete = open->groups == 1 && total && total == to->calls &&
 		       !b->snapshot->counters[GPU_COUNT_WAITS_LOST];
 	for (i = 0; i < nr; i++) {

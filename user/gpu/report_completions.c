@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The device's time in the table: collectives by size, until the process saw their completion,
- * and times in which the device had no work.
+ * Writes the device's times into the table: collectives by size, until the process saw their
+ * completion, and times without work on the device.
  */
 #include "gpu/report_writer.h"
 
@@ -33,7 +33,10 @@ static void add_row(struct gpu_writer *w, const struct gpu_report_completion *ro
 	gpu_add_operation(w, row->operation, row->datatype, row->extra_name, row->extra);
 }
 
-/* The oldest pending collective: if one hangs after its call has returned, it is this one. */
+/*
+ * Shows the oldest pending collective: if a collective hangs after its call has returned, it is
+ * this one.
+ */
 static void add_pending(struct gpu_writer *w, const struct gpu_report_completion *oldest,
 			uint64_t nr)
 {
@@ -47,7 +50,7 @@ static void add_pending(struct gpu_writer *w, const struct gpu_report_completion
 			    oldest->pending_stream);
 }
 
-/* How exact the times are, and which completions are missing. */
+/* Writes how exact the times are, and which completions are missing. */
 static void add_sum(struct gpu_writer *w, const struct gpu_report_completion *sum,
 		    const struct gpu_report_completion *oldest)
 {
@@ -117,7 +120,7 @@ void gpu_add_gc(struct gpu_writer *w)
 		      units_ns(most, process->gc_max_ns));
 }
 
-/* With the span that is not over, which may be the only one. */
+/* Includes the span that is not over, which may be the only one. */
 void gpu_add_spans(struct gpu_writer *w)
 {
 	struct gpu_report_spans spans = w->process->spans;

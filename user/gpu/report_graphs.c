@@ -13,7 +13,7 @@
 struct graph_kernel {
 	const char *name;
 	uint64_t runs;
-	const struct gpu_report_graph *graph; /* the last one */
+	const struct gpu_report_graph *graph; /* the last one that has the kernel */
 	size_t nr_graphs;
 };
 

@@ -7,18 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WIDE_COLUMNS 110 /* with so many columns the table shows all */
+#define WIDE_COLUMNS 110 /* a table of this width has all columns */
 #define SHAPE 15
 #define ENTRY 16
 #define THROUGH 24
 
-/* All launches of one kernel by one function, through one of a library. */
+/* All launches of one kernel by one function, through one library function. */
 struct kernel {
 	const char *name, *entry, *through;
 	uint64_t calls, stream;
 	const uint32_t *grid, *block;
 	size_t nr_shapes;
-	bool streams; /* more than one */
+	bool streams; /* the launches use more than one stream */
 	bool captured;
 };
 
@@ -27,7 +27,7 @@ static const char *entry_of(const struct gpu_report_launch *launch)
 	return *launch->exported ? launch->exported : launch->function;
 }
 
-/* The function of the library, or the library if the function is not known, or "". */
+/* The function of the library, or the library if its function is not known, or "". */
 static const char *through_of(const struct gpu_report_launch *launch)
 {
 	if (launch->entry && *launch->entry)
@@ -99,12 +99,12 @@ static int add_dims(char *dst, size_t cap, const uint32_t dims[3])
 
 static void add_shape(struct gpu_writer *w, const struct kernel *kernel)
 {
-	char text[96]; /* of six numbers of up to 10 digits */
+	char text[96]; /* holds six numbers of up to 10 digits */
 	int len;
 
 	if (kernel->nr_shapes > 1) {
 		snprintf(text, sizeof(text), "%zu shapes", kernel->nr_shapes);
-	} else if (!kernel->grid[0] && !kernel->block[0]) { /* a graph has none */
+	} else if (!kernel->grid[0] && !kernel->block[0]) { /* graphs have no shape */
 		snprintf(text, sizeof(text), "-");
 	} else {
 		len = add_dims(text, sizeof(text) / 2, kernel->grid);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The first page of the live table: a head with a fixed number of lines, then sections with as
- * many rows as the screen has room for, the worst first. The tables below have the other rows.
+ * Writes the first page of the live table: a head with a fixed number of lines, then sections with
+ * as many rows as the screen has room for. The worst rows come first. The tables below have the
+ * other rows.
  */
 #include "gpu/report_writer.h"
 
@@ -14,7 +15,7 @@
 #include "profile/stats.h"
 
 #define RATE_WIDTH 10
-#define PENDING_SECONDS 5.0 /* a shorter time is usual where no call asks for completions */
+#define PENDING_SECONDS 5.0 /* a shorter time is usual if no call asks for completions */
 
 static size_t least(size_t a, size_t b)
 {
@@ -92,7 +93,7 @@ static void add_hooked(struct gpu_writer *w)
 				    hooked == 1 ? "y" : "ies");
 }
 
-/* All losses in one line, as far as it reaches; the end of the table has them, too. */
+/* Writes all losses that fit in one line; the end of the table has all of them. */
 static void add_lost(struct gpu_writer *w)
 {
 	const struct gpu_report *report = w->report;
@@ -122,7 +123,7 @@ static void add_lost(struct gpu_writer *w)
 
 /* Sections. */
 
-/* Lines that are left, and sections that still need some. */
+/* Lines that are left, and sections that still need lines. */
 struct room {
 	size_t lines, sections;
 };
@@ -138,7 +139,7 @@ static size_t room_take(struct room *room, size_t nr)
 	room->sections -= room->sections > 0;
 	rows = share > 3 ? share - 2 : 1;
 	if (nr > rows)
-		rows = rows > 1 ? rows - 1 : 1; /* the line that counts the others */
+		rows = rows > 1 ? rows - 1 : 1; /* one line is for the number of the others */
 	rows = least(rows, nr);
 	room->lines -= least(room->lines, 2 + rows + (rows < nr));
 	return rows;
@@ -186,7 +187,7 @@ static size_t stuck_fill(const struct gpu_report *report, struct stuck *stuck)
 	return nr;
 }
 
-/* The innermost Python frame, which has its file and so says most; or else the caller. */
+/* The innermost Python frame, as it has a file and a line; without one the caller. */
 static const char *where_of(const struct gpu_report_open *open)
 {
 	size_t i;

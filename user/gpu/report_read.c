@@ -34,7 +34,10 @@ void gpu_read_fini(struct gpu_read *read)
 	gpu_arrays_fini(&read->arrays);
 }
 
-/* Counts a value of a wrong type. Null means not known, and older files have fewer keys. */
+/*
+ * Counts a value of a wrong type. Null means "not known"; a missing key is valid, as older files
+ * have fewer keys.
+ */
 static void not_understood(struct gpu_read *read, const json_t *value)
 {
 	read->nr_not_understood += value && !json_is_null(value);
@@ -61,7 +64,7 @@ static double real_of(struct gpu_read *read, const json_t *value, double max)
 	return 0;
 }
 
-/* A number that does not fit, such as a pid that no kernel gives, is of no use when it is cut. */
+/* A number that does not fit, such as an impossible pid, is dropped: its low bits mean nothing. */
 static uint32_t u32_of(struct gpu_read *read, const json_t *value)
 {
 	double number = real_of(read, value, 0x1p60);
@@ -164,9 +167,7 @@ static bool grouped_check(struct gpu_read *read, const json_t *from, void *row)
 	return kept;
 }
 
-/*
- * A group is complete if all that it waits for is known; of sends and receives that is a peer, too.
- */
+/* A group is complete if all its calls are known; a send or receive also needs its peer. */
 static bool open_check(struct gpu_read *read, const json_t *from, void *row)
 {
 	struct gpu_report_open *to = row;
@@ -201,7 +202,7 @@ static bool memory_check(struct gpu_read *read, const json_t *from, void *row)
 	return true;
 }
 
-/* Limits for all files and for one array, whose rows the analysis goes through one by one. */
+/* Limits for all files and for one array: the analysis reads the rows of an array one by one. */
 static const struct kind {
 	size_t max, max_each;
 	bool (*check)(struct gpu_read *read, const json_t *from, void *row); /* or NULL */
@@ -220,7 +221,7 @@ static const struct kind {
 static int fields_read(struct gpu_read *read, const json_t *from, const struct gpu_fields *fields,
 		       char *row);
 
-/* The number of elements that there is room for; the others are counted. */
+/* The number of elements that have room; the others are counted. */
 static size_t elements_take(struct gpu_read *read, const json_t *array, enum gpu_row_kind kind)
 {
 	size_t nr = json_array_size(array), room = kinds[kind].max - read->nr_rows[kind];

@@ -13,9 +13,9 @@
 
 #define DEFAULT_COLUMNS 80
 #define MIN_COLUMNS 40
-#define NEARLY_FULL 95.0 /* percent: from here on, everything has been seen to become slow */
+#define NEARLY_FULL 95.0 /* percent: from this use on, devices were seen to become slow */
 #define MAX_STACK 48 /* lines, unless all rows were asked for */
-#define MAX_GROUP 8 /* kinds of collectives, the same */
+#define MAX_GROUP 8 /* kinds of collectives, unless all rows were asked for */
 #define MAX_TEXT_BYTES (64U << 10)
 #define MAX_FUNCTION 32 /* columns */
 #define MAX_PROBLEM 40
@@ -49,7 +49,7 @@ static void add_grouped(struct gpu_writer *w, const struct gpu_report_grouped *r
 	gpu_add_words(w, "stream 0x%" PRIx64, row->stream);
 }
 
-/* The collectives that ncclGroupEnd waits for, or why they are not known. */
+/* Adds the collectives that ncclGroupEnd waits for, or the reason why they are not known. */
 static void add_group(struct gpu_writer *w, const struct gpu_report_group *group)
 {
 	size_t shown = w->rows && group->nr > MAX_GROUP ? MAX_GROUP : group->nr, i;
@@ -78,7 +78,9 @@ static void add_group(struct gpu_writer *w, const struct gpu_report_group *group
 		gpu_add_words(w, "    (this may not be all)");
 }
 
-/* "1.2 GB bfloat16 sum," and the communicator. The end of a communicator has no bytes. */
+/*
+ * Adds "1.2 GB bfloat16 sum," and the communicator. The call that ends a communicator has no bytes.
+ */
 static void add_collective(struct gpu_writer *w, const struct gpu_report_open *open)
 {
 	char text[UNITS_TEXT];
@@ -383,7 +385,7 @@ static void add_comm(struct gpu_writer *w, const struct gpu_report_comm *comm)
 	add_collective_rows(w, comm->comm);
 }
 
-/* Also collectives of communicators that had no room. */
+/* Includes the collectives of communicators that had no room in the table. */
 static void add_comms(struct gpu_writer *w)
 {
 	const struct gpu_report_process *process = w->process;

@@ -21,7 +21,7 @@ bool gpu_monitor_wants(const struct gpu_monitor *watch, const struct bpfprof_gpu
 	return !watch->chosen || call_table_is_described(watch->table, key->pid, key->start_ns);
 }
 
-/* Appends an element to an array of the snapshot; a missing element is noted. */
+/* Appends an element to an array of the snapshot, or notes that memory was short. */
 #define APPEND(snapshot, array, element)                                                           \
 	do {                                                                                       \
 		if (vec_grow((snapshot)->array, (snapshot)->nr_##array + 1,                        \
@@ -38,8 +38,8 @@ static void add_count(struct gpu_snapshot *snapshot, const struct call_table_cou
 }
 
 /*
- * The call that the thread is in; in a garbage collection what a finalizer has called, if it has
- * called something: that is what it waits for.
+ * The call that the thread is in. In a garbage collection it is the call of a finalizer, if there
+ * is one: the thread waits for that call.
  */
 static const struct bpfprof_gpu_open *open_choose(const struct bpfprof_gpu_thread *thread)
 {
@@ -90,7 +90,7 @@ static int compare_key_process(const struct bpfprof_gpu_key *a, const struct bpf
 	return compare_process(a->pid, a->start_ns, b->pid, b->start_ns);
 }
 
-/* By process, then by calls, the most first, so that tables need not sort again. */
+/* Sorts by process, then by calls in falling order, so that tables need no sort of their own. */
 static int compare_counts(const void *a, const void *b)
 {
 	const struct call_table_count *x = a, *y = b;
@@ -176,8 +176,8 @@ static void sort(void *data, size_t nr, size_t size, int (*by)(const void *a, co
 }
 
 /*
- * Drops calls that are over. The counts, which are read later, have all the time of a call that has
- * returned, so that it would count twice; a thread that ended in a call hangs no more.
+ * Drops calls that are over. The counts, which are read later, include the whole time of a call
+ * that has returned: it would count twice. A thread that ended in a call does not hang any more.
  */
 static void drop_over(struct gpu_open_call *calls, size_t *nr, const struct session *session)
 {
@@ -198,13 +198,13 @@ static void add_part(void *arg, const struct call_table_count *part)
 	add_count(arg, part);
 }
 
-/* Splits counts by kernel, where a handle had several kernels one after the other. */
+/* Splits counts by kernel if a handle had several kernels one after the other. */
 static void split(struct gpu_snapshot *snapshot, const struct call_table *table)
 {
 	size_t nr = snapshot->nr_counts, left = 0, i;
 	struct call_table_count count;
 
-	for (i = 0; i < nr; i++) { /* which may move them */
+	for (i = 0; i < nr; i++) { /* add_part() may move the array */
 		count = snapshot->counts[i];
 		call_table_split(table, &count, 0, add_part, snapshot);
 		snapshot->counts[i].count.calls = count.count.calls;

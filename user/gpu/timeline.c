@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Reads all events twice: first for their length and their streams, then to write them. In
- * between it computes how many of the oldest events have no room.
+ * Reads all events twice: first to find their length and their streams, then to write them. Between
+ * the passes it computes how many of the oldest events do not fit.
  */
 #include "gpu/timeline.h"
 
@@ -23,14 +23,14 @@
 #define MAX_ENDINGS 4096
 #define MAX_TEXT_BYTES 4096
 #define MAX_ARGS_BYTES 32768
-/* Thread ids are below it (PID_MAX_LIMIT); tracks that are no thread have ids from it on. */
+/* Thread ids are below this limit (PID_MAX_LIMIT). Tracks of no thread begin here. */
 #define TITLE_TRACK (1U << 22)
 #define STREAM_TRACK (TITLE_TRACK + 1)
-#define STREAM_LEGACY 1 /* CU_STREAM_LEGACY, CU_STREAM_PER_THREAD */
+#define STREAM_LEGACY 1 /* CU_STREAM_LEGACY; the next is CU_STREAM_PER_THREAD */
 #define STREAM_PER_THREAD 2
 /*
- * Bytes of a file beside the events: head, end, reasons; and what is written again where the
- * oldest events end.
+ * Bytes of a file beside the events: head, end, reasons. The parts that are written again after the
+ * skipped events have AGAIN_BYTES each.
  */
 #define REST_BYTES 8192
 #define AGAIN_BYTES 512
@@ -41,18 +41,18 @@
 
 struct stream_key {
 	uint32_t process;
-	uint32_t tid; /* of a thread's own default stream, else 0 */
+	uint32_t tid; /* set for a thread's own default stream, else 0 */
 	uint64_t value;
 };
 
 struct stream {
 	struct hash_node node;
 	struct stream_key key;
-	struct stream *next; /* of the same process */
+	struct stream *next; /* next stream of the same process */
 	uint32_t track;
 	bool open; /* it has launches that no call has waited for */
 	uint64_t begin_ns;
-	uint64_t id; /* of the present span */
+	uint64_t id; /* number of the open span */
 };
 
 /* A process in the trace. */
@@ -76,7 +76,7 @@ struct timeline {
 	size_t nr_processes, nr_threads;
 	struct view *views;
 	struct hash_table streams;
-	struct ending endings[MAX_ENDINGS]; /* the next one last */
+	struct ending endings[MAX_ENDINGS]; /* sorted, the next one last */
 	size_t nr_endings;
 	uint64_t streams_lost, next_id;
 	struct chrome_trace chrome;
@@ -95,7 +95,7 @@ static bool ends_with(const char *text, const char *end)
 	return len >= end_len && !strcmp(text + len - end_len, end);
 }
 
-/* Does a call without a stream, or with stream 0, belong to the thread's own default stream? */
+/* Does stream 0, or no stream, mean the thread's own default stream in this function? */
 static bool is_per_thread(const struct gpu_function *function)
 {
 	return ends_with(function->name, "_ptsz") || ends_with(function->name, "_ptds");
@@ -129,7 +129,7 @@ static struct stream *stream_get(struct timeline *t, const struct gpu_trace_even
 	return stream;
 }
 
-/* Borrowed until the next call. */
+/* The text is valid until the next call. */
 static const char *stream_text(struct timeline *t, const struct stream *stream, const char *before)
 {
 	buf_reset(&t->text);
@@ -146,7 +146,7 @@ static const char *stream_text(struct timeline *t, const struct stream *stream, 
 static void span_write(struct timeline *t, const struct stream *stream, uint64_t ts_ns, uint64_t id,
 		       bool ends)
 {
-	/* Viewers show those of one name in one place. */
+	/* Viewers show spans of one name together. */
 	const struct chrome_event event = { .name = stream_text(t, stream, "launch to sync: "),
 					    .category = "span",
 					    .pid = t->views[stream->key.process].pid,
@@ -176,7 +176,7 @@ static void ending_add(struct timeline *t, const struct stream *stream, uint64_t
 
 static uint32_t shown_tid(const struct timeline *t, const struct gpu_trace_thread *thread)
 {
-	/* In a pid namespace the main thread would have another number than its process. */
+	/* In a pid namespace the tid of the main thread differs from the pid that is shown. */
 	return thread->tid == t->processes[thread->process].pid ? t->views[thread->process].pid
 								: thread->tid;
 }
@@ -223,9 +223,7 @@ static void stream_close(struct timeline *t, struct stream *stream, const struct
 	ending_add(t, stream, e->begin_ns + e->ns);
 }
 
-/*
- * The call has waited for what was launched before it. For an event: on which stream is not known.
- */
+/* The call has waited for the launches before it. The stream of an event is not known. */
 static void wait_for(struct timeline *t, const struct gpu_trace_event *e,
 		     const struct gpu_function *function)
 {
@@ -344,7 +342,7 @@ static void event_write(struct timeline *t, const struct gpu_trace_event *e)
 		call_write(t, e);
 }
 
-/* Closes all spans, as before the first event. The streams stay known. */
+/* Closes all spans, for a new pass. The streams stay known. */
 static void spans_reset(struct timeline *t)
 {
 	struct stream *stream;
@@ -354,7 +352,7 @@ static void spans_reset(struct timeline *t)
 	t->nr_endings = 0;
 }
 
-/* Events from here on are written. Titles in progress begin here. */
+/* Ends the skipping: events from here on are written, and open titles begin here. */
 static void skip_end(struct timeline *t, uint64_t ts_ns)
 {
 	uint64_t title;
@@ -380,7 +378,7 @@ static int on_event(void *arg, const struct gpu_trace_event *e)
 	return t->chrome.error;
 }
 
-/* All events, but for skip_bytes of the oldest ones. */
+/* Writes all events but the first skip_bytes bytes of them. */
 static int pass(struct timeline *t, uint64_t skip_bytes)
 {
 	struct stream *stream;
@@ -460,7 +458,7 @@ static void other_fill(struct timeline *t, struct buf *dst)
 	buf_add_char(dst, '}');
 }
 
-/* How much of the oldest is too much; 0: all fits. */
+/* The number of bytes to skip; 0: all events fit. */
 static uint64_t excess(struct timeline *t, uint64_t event_bytes)
 {
 	uint64_t rest = REST_BYTES, before = t->chrome.bytes;
@@ -514,7 +512,7 @@ static int write_all(struct timeline *t, FILE *out)
 	buf_fini(&t->chrome.line);
 	if (err)
 		return err;
-	t->streams_lost = 0; /* counted again */
+	t->streams_lost = 0; /* the second pass counts them again */
 	chrome_trace_open(&t->chrome, out);
 	names_write(t);
 	err = pass(t, skip);

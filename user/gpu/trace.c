@@ -23,7 +23,7 @@ struct process_entry {
 	struct process_key key;
 	uint32_t index; /* in processes */
 	struct calls *calls; /* of a Ray worker, or NULL */
-	uint32_t title; /* id of the one it is busy with, or 0 */
+	uint32_t title; /* id of its present title, or 0 */
 };
 
 struct thread_key {
@@ -43,7 +43,7 @@ struct gpu_trace {
 	struct gpu_trace_process processes[GPU_TRACE_MAX_PROCESSES];
 	struct gpu_trace_thread *threads;
 	size_t nr_processes, nr_threads, cap_threads;
-	struct bpfprof_gpu_trace *open; /* noted at the end */
+	struct bpfprof_gpu_trace *open; /* calls that were open at the end */
 	size_t nr_open, cap_open;
 	uint64_t nr_calls;
 	uint64_t calls_lost, titles_lost;
@@ -118,7 +118,7 @@ static void call_add(struct gpu_trace *trace, const struct bpfprof_gpu_trace *ca
 	spool_add(trace->spool, &event);
 }
 
-/* An open call that was noted has ended. */
+/* The open call has ended: its note is removed. */
 static void open_forget(struct gpu_trace *trace, const struct bpfprof_gpu_trace *call)
 {
 	size_t i;
@@ -200,7 +200,7 @@ static int compare(const void *a, const void *b)
 
 	if (x->begin_ns != y->begin_ns)
 		return x->begin_ns < y->begin_ns ? -1 : 1;
-	if (x->ns != y->ns) /* calls inside it come later */
+	if (x->ns != y->ns) /* calls inside a call come after it */
 		return x->ns > y->ns ? -1 : 1;
 	return (x->thread > y->thread) - (x->thread < y->thread);
 }
@@ -217,7 +217,7 @@ int gpu_trace_close(struct gpu_trace *trace, uint64_t now_ns)
 
 void gpu_trace_title(struct gpu_trace *trace, const struct bpfprof_title_event *e)
 {
-	/* Processes that make calls must find room, too. */
+	/* Half of the room is left for processes that make calls. */
 	struct process_entry *process =
 		process_get(trace, e->task.pid, e->task.start_ns, GPU_TRACE_MAX_PROCESSES / 2);
 	struct gpu_trace_event event = { .begin_ns = e->rec.ts_ns, .flags = GPU_TRACE_TITLE };

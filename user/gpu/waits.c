@@ -10,11 +10,11 @@
 #include "profile/stats.h"
 
 #define NO_ROW SIZE_MAX
-#define RESULT_IN_PROGRESS 7 /* ncclInProgress: of communicators that do not block */
+#define RESULT_IN_PROGRESS 7 /* ncclInProgress: the communicator does not block */
 
 /* A collective that is not known to be complete. */
 struct pending {
-	struct pending *next; /* of the process, in the order of records */
+	struct pending *next; /* the next one of the process, in the order of records */
 	size_t row; /* or NO_ROW */
 	struct bpfprof_gpu_key key; /* as it was counted */
 	uint64_t stream;
@@ -41,7 +41,7 @@ struct gpu_waits {
 	struct hash_table processes, by_key;
 	struct gpu_waits_row *rows;
 	size_t nr_rows, cap_rows, nr_pending;
-	unsigned int share; /* by which limits are divided */
+	unsigned int share; /* divides the limits */
 	bool no_rows;
 	void (*complete)(void *arg, const struct bpfprof_gpu_key *key, uint64_t ns);
 	void *arg;
@@ -140,7 +140,7 @@ static void pending_remove(struct gpu_waits *waits, struct process *process, str
 	free(pending);
 }
 
-/* The group's collectives were put on their streams; or not, if that failed. */
+/* A group ended. Its collectives are on their streams now; if the call failed, they are dropped. */
 static void group_end(struct gpu_waits *waits, struct process *process,
 		      const struct bpfprof_gpu_wait *record)
 {
@@ -291,8 +291,8 @@ void gpu_waits_exit(struct gpu_waits *waits, uint32_t pid, uint64_t start_ns, ui
 }
 
 /*
- * The collectives of a process are in the order of their records, not quite in that of their
- * calls.
+ * Finds the oldest pending collective of each row. A process has its collectives in the order of
+ * their records, which is not always that of their calls.
  */
 void gpu_waits_poll(struct gpu_waits *waits)
 {
@@ -355,10 +355,7 @@ uint64_t gpu_waits_group(const struct gpu_waits *waits, const struct bpfprof_tas
 
 	*ret_nr = 0;
 	for (pending = process ? process->first : NULL; pending; pending = pending->next) {
-		/*
-		 * Collectives after the begin of the end belong to another group: the end is
-		 * over.
-		 */
+		/* A collective that began after the group's end began is in another group. */
 		if (pending->tid != task->tid || pending->issued_ns || pending->begin_ns > end_ns)
 			continue;
 		total++;
