@@ -76,10 +76,10 @@ static bool is_in_call(const struct gpu_job *job, const struct gpu_snapshot *sna
 }
 
 /* Copies the user frames of a thread. 0 or -ENOMEM. */
-static int frames_take(struct absent_ranks *where, struct absent_rank_thread *to,
+static int frames_take(struct absent_ranks *ranks, struct absent_rank_thread *to,
 		       const struct dump *dump, const struct thread_dump *from)
 {
-	uint64_t nr_lost = strtab_nr_lost(where->strings);
+	uint64_t nr_lost = strtab_nr_lost(ranks->strings);
 	char room[DUMP_FRAME_BYTES];
 	size_t i;
 
@@ -91,9 +91,9 @@ static int frames_take(struct absent_ranks *where, struct absent_rank_thread *to
 			continue;
 		dump_frame_text(dump, &from->frames[i], room);
 		to->frames[to->nr_frames++] =
-			strtab_get(where->strings, strtab_add(where->strings, room));
+			strtab_get(ranks->strings, strtab_add(ranks->strings, room));
 	}
-	where->cut += i < from->nr_frames || strtab_nr_lost(where->strings) > nr_lost;
+	ranks->cut += i < from->nr_frames || strtab_nr_lost(ranks->strings) > nr_lost;
 	return 0;
 }
 
@@ -148,11 +148,11 @@ static bool threads_read(struct thread_reader *reader, struct dump *dump,
 }
 
 /* Copies the threads of a dump. 0 or -ENOMEM. */
-static int process_take(struct absent_ranks *where, const struct dump *dump,
+static int process_take(struct absent_ranks *ranks, const struct dump *dump,
 			const struct wanted *wanted)
 {
 	const struct process_dump *from = &dump->processes[0];
-	struct absent_rank *to = &where->processes[where->nr];
+	struct absent_rank *to = &ranks->processes[ranks->nr];
 	const struct thread_dump *read;
 	struct absent_rank_thread *thread;
 	int err = 0;
@@ -160,7 +160,7 @@ static int process_take(struct absent_ranks *where, const struct dump *dump,
 
 	*to = (struct absent_rank){ .pid = wanted->process->kernel_pid,
 				    .start_ns = wanted->process->start_ns };
-	where->own_pids[where->nr++] = wanted->own_tids[0];
+	ranks->own_pids[ranks->nr++] = wanted->own_tids[0];
 	for (i = 0; i < wanted->nr && !err; i++) {
 		read = process_dump_find(from, wanted->tids[i]);
 		if (!read)
@@ -172,13 +172,13 @@ static int process_take(struct absent_ranks *where, const struct dump *dump,
 		memcpy(thread->name, wanted->names[i], BPFPROF_COMM_LEN);
 		thread->running = read->running || !read->consistent;
 		if (!thread->running)
-			err = frames_take(where, thread, dump, read);
+			err = frames_take(ranks, thread, dump, read);
 	}
 	return err;
 }
 
 /* 0, -EAGAIN if the process could not be read, -ENOMEM. */
-static int process_read(struct absent_ranks *where, struct gpu_job *job,
+static int process_read(struct absent_ranks *ranks, struct gpu_job *job,
 			const struct call_table_process *process, uint64_t deadline_ns)
 {
 	uint32_t own_pid =
@@ -194,7 +194,7 @@ static int process_read(struct absent_ranks *where, struct gpu_job *job,
 	    !wanted.nr || wanted.own_tids[0] != own_pid || dump_init(&dump))
 		return -EAGAIN;
 	if (threads_read(&job->sampler.reader, &dump, &wanted, deadline_ns))
-		err = process_take(where, &dump, &wanted);
+		err = process_take(ranks, &dump, &wanted);
 	dump_fini(&dump);
 	return err;
 }
@@ -226,21 +226,21 @@ static int running_add(struct dump *dump, const struct absent_rank *from, uint32
 	return 0;
 }
 
-static struct absent_rank_thread *thread_find(struct absent_ranks *where, uint32_t pid,
+static struct absent_rank_thread *thread_find(struct absent_ranks *ranks, uint32_t pid,
 					      uint32_t tid)
 {
 	size_t i, k;
 
-	for (i = 0; i < where->nr; i++)
-		for (k = 0; k < where->processes[i].nr_threads; k++)
-			if (where->processes[i].pid == pid &&
-			    where->processes[i].threads[k].kernel_tid == tid)
-				return &where->processes[i].threads[k];
+	for (i = 0; i < ranks->nr; i++)
+		for (k = 0; k < ranks->processes[i].nr_threads; k++)
+			if (ranks->processes[i].pid == pid &&
+			    ranks->processes[i].threads[k].kernel_tid == tid)
+				return &ranks->processes[i].threads[k];
 	return NULL;
 }
 
 /* Adds the stacks of threads with samples. 0 or -ENOMEM. */
-static int sampled_take(struct absent_ranks *where, const struct dump *dump)
+static int sampled_take(struct absent_ranks *ranks, const struct dump *dump)
 {
 	const struct process_dump *process;
 	size_t i, k;
@@ -250,8 +250,8 @@ static int sampled_take(struct absent_ranks *where, const struct dump *dump)
 		process = &dump->processes[i];
 		for (k = 0; k < process->nr_threads && !err; k++)
 			if (process->threads[k].sampled)
-				err = frames_take(where,
-						  thread_find(where, process->kernel_pid,
+				err = frames_take(ranks,
+						  thread_find(ranks, process->kernel_pid,
 							      process->threads[k].kernel_tid),
 						  dump, &process->threads[k]);
 	}
@@ -259,7 +259,7 @@ static int sampled_take(struct absent_ranks *where, const struct dump *dump)
 }
 
 /* Samples the running threads: a sample has their stack. 0 or -ENOMEM. */
-static int running_sample(struct absent_ranks *where, const struct gpu_job *job)
+static int running_sample(struct absent_ranks *ranks, const struct gpu_job *job)
 {
 	const struct dump_burst_options options = {
 		.host_root = job->capture.host_root,
@@ -271,12 +271,12 @@ static int running_sample(struct absent_ranks *where, const struct gpu_job *job)
 	int err = dump_init(&dump);
 	size_t i;
 
-	for (i = 0; i < where->nr && !err; i++)
-		err = running_add(&dump, &where->processes[i], where->own_pids[i]);
+	for (i = 0; i < ranks->nr && !err; i++)
+		err = running_add(&dump, &ranks->processes[i], ranks->own_pids[i]);
 	if (!err && dump.nr_processes && dump_burst(&dump, &options))
 		log_warn("running threads cannot be sampled: their stacks are not known");
 	else if (!err)
-		err = sampled_take(where, &dump);
+		err = sampled_take(ranks, &dump);
 	dump_fini(&dump);
 	return err;
 }
@@ -285,14 +285,14 @@ int absent_ranks_new(struct absent_ranks **ret, struct gpu_job *job,
 		     const struct gpu_snapshot *snapshot)
 {
 	uint64_t end_ns = time_monotonic_ns() + ALL_NS, deadline_ns;
-	struct absent_ranks *where = calloc(1, sizeof(*where));
+	struct absent_ranks *ranks = calloc(1, sizeof(*ranks));
 	const struct call_table_process *processes;
 	size_t nr, i;
 	int err;
 
-	if (!where)
+	if (!ranks)
 		return -ENOMEM;
-	err = strtab_new(&where->strings, MAX_TEXT_BYTES);
+	err = strtab_new(&ranks->strings, MAX_TEXT_BYTES);
 	processes = call_table_processes(job->watch.table, &nr);
 	for (i = 0; i < nr && err != -ENOMEM; i++) {
 		if (processes[i].ended || !has_nccl(job, snapshot, &processes[i]) ||
@@ -302,42 +302,42 @@ int absent_ranks_new(struct absent_ranks **ret, struct gpu_job *job,
 		if (deadline_ns > end_ns)
 			deadline_ns = end_ns;
 		err = -EAGAIN;
-		if (where->nr < MAX_PROCESSES && time_monotonic_ns() < deadline_ns)
-			err = process_read(where, job, &processes[i], deadline_ns);
-		where->unread += err != 0;
+		if (ranks->nr < MAX_PROCESSES && time_monotonic_ns() < deadline_ns)
+			err = process_read(ranks, job, &processes[i], deadline_ns);
+		ranks->unread += err != 0;
 	}
 	thread_read_end(&job->sampler.reader, THREAD_OWNER_ABSENT);
 	if (err != -ENOMEM)
-		err = running_sample(where, job);
+		err = running_sample(ranks, job);
 	if (err == -ENOMEM) {
-		absent_ranks_free(where);
+		absent_ranks_free(ranks);
 		return err;
 	}
-	*ret = where;
+	*ret = ranks;
 	return 0;
 }
 
-void absent_ranks_free(struct absent_ranks *where)
+void absent_ranks_free(struct absent_ranks *ranks)
 {
 	size_t i, k;
 
-	if (!where)
+	if (!ranks)
 		return;
-	for (i = 0; i < where->nr; i++)
-		for (k = 0; k < where->processes[i].nr_threads; k++)
-			free(where->processes[i].threads[k].frames);
-	strtab_free(where->strings);
-	free(where);
+	for (i = 0; i < ranks->nr; i++)
+		for (k = 0; k < ranks->processes[i].nr_threads; k++)
+			free(ranks->processes[i].threads[k].frames);
+	strtab_free(ranks->strings);
+	free(ranks);
 }
 
-const struct absent_rank *absent_ranks_of(const struct absent_ranks *where, uint32_t pid,
+const struct absent_rank *absent_ranks_of(const struct absent_ranks *ranks, uint32_t pid,
 					  uint64_t start_ns)
 {
 	size_t i;
 
-	for (i = 0; where && i < where->nr; i++)
-		if (where->processes[i].pid == pid && where->processes[i].start_ns == start_ns)
-			return &where->processes[i];
+	for (i = 0; ranks && i < ranks->nr; i++)
+		if (ranks->processes[i].pid == pid && ranks->processes[i].start_ns == start_ns)
+			return &ranks->processes[i];
 	return NULL;
 }
 
@@ -358,16 +358,16 @@ const struct counter absent_ranks_counters[] = {
 	{ 0 },
 };
 
-void absent_ranks_lost(const struct absent_ranks *where, struct stats_reasons *dst)
+void absent_ranks_lost(const struct absent_ranks *ranks, struct stats_reasons *dst)
 {
 	struct absent_ranks_counts counts = { 0 };
 	size_t i, k;
 
-	if (where)
-		counts = (struct absent_ranks_counts){ .unread = where->unread, .cut = where->cut };
-	for (i = 0; where && i < where->nr; i++)
-		for (k = 0; k < where->processes[i].nr_threads; k++)
-			counts.unsampled += where->processes[i].threads[k].running &&
-					    !where->processes[i].threads[k].nr_frames;
+	if (ranks)
+		counts = (struct absent_ranks_counts){ .unread = ranks->unread, .cut = ranks->cut };
+	for (i = 0; ranks && i < ranks->nr; i++)
+		for (k = 0; k < ranks->processes[i].nr_threads; k++)
+			counts.unsampled += ranks->processes[i].threads[k].running &&
+					    !ranks->processes[i].threads[k].nr_frames;
 	stats_add_rows(dst, absent_ranks_counters, &counts, true);
 }

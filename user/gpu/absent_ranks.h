@@ -46,12 +46,12 @@ struct absent_rank {
 /* The snapshot and job->inflight have the threads that are in a call. 0 or -ENOMEM. */
 int absent_ranks_new(struct absent_ranks **ret, struct gpu_job *job,
 		     const struct gpu_snapshot *snapshot);
-void absent_ranks_free(struct absent_ranks *where); /* NULL is fine */
-/* The entry of the process; NULL: not known, or in a call, or where is NULL. */
-const struct absent_rank *absent_ranks_of(const struct absent_ranks *where, uint32_t pid,
+void absent_ranks_free(struct absent_ranks *ranks); /* NULL is fine */
+/* The entry of the process; NULL: not known, or in a call, or ranks is NULL. */
+const struct absent_rank *absent_ranks_of(const struct absent_ranks *ranks, uint32_t pid,
 					  uint64_t start_ns);
 extern const struct counter absent_ranks_counters[];
-void absent_ranks_lost(const struct absent_ranks *where,
+void absent_ranks_lost(const struct absent_ranks *ranks,
 		       struct stats_reasons *dst); /* NULL is fine */
 
 #endif

@@ -19,7 +19,7 @@
 #include "threads/thread_dump.h"
 #include "gpu_calls.h"
 
-#define LOOK_NS (20 * 1000000ULL)
+#define SCAN_NS (20 * 1000000ULL)
 /* Time between two lists of processes; without a process nothing else is done. */
 #define REFRESH_NS (100 * 1000000ULL)
 #define LONG_NS (20 * 1000000ULL) /* samples show shorter gaps */
@@ -54,7 +54,7 @@ struct unread {
 struct gap_sampler {
 	struct gpu_monitor *watch;
 	struct sleeper all[BPFPROF_GPU_MAX_WAITS];
-	uint64_t look_ns, refresh_ns; /* times of the next scan and of the next refresh */
+	uint64_t scan_ns, refresh_ns; /* times of the next scan and of the next refresh */
 	uint64_t second_ns; /* end of this second */
 	uint64_t reading_ns; /* time that reads took in this second */
 	struct unread unread;
@@ -63,12 +63,12 @@ struct gap_sampler {
 
 int gap_sampler_new(struct gap_sampler **ret, struct gpu_monitor *watch)
 {
-	struct gap_sampler *sleepers = calloc(1, sizeof(*sleepers));
+	struct gap_sampler *gaps = calloc(1, sizeof(*gaps));
 
-	if (!sleepers)
+	if (!gaps)
 		return -ENOMEM;
-	sleepers->watch = watch;
-	*ret = sleepers;
+	gaps->watch = watch;
+	*ret = gaps;
 	return 0;
 }
 
@@ -82,25 +82,25 @@ static void unread_add(struct unread *unread, const struct sleeper *sleeper)
 		unread->failed++;
 }
 
-static void sleeper_clear(struct gap_sampler *sleepers, struct sleeper *sleeper)
+static void sleeper_clear(struct gap_sampler *gaps, struct sleeper *sleeper)
 {
-	unread_add(&sleepers->unread, sleeper);
+	unread_add(&gaps->unread, sleeper);
 	free(sleeper->stack);
 	free(sleeper->state);
 	*sleeper = (struct sleeper){ 0 };
 }
 
-void gap_sampler_free(struct gap_sampler *sleepers)
+void gap_sampler_free(struct gap_sampler *gaps)
 {
 	size_t i;
 
-	if (!sleepers)
+	if (!gaps)
 		return;
 	for (i = 0; i < BPFPROF_GPU_MAX_WAITS; i++)
-		sleeper_clear(sleepers, &sleepers->all[i]);
-	if (sleepers->watch->sampler) /* the sampler is open */
-		thread_read_end(&sleepers->watch->sampler->reader, THREAD_OWNER_GAPS);
-	free(sleepers);
+		sleeper_clear(gaps, &gaps->all[i]);
+	if (gaps->watch->sampler) /* the sampler is open */
+		thread_read_end(&gaps->watch->sampler->reader, THREAD_OWNER_GAPS);
+	free(gaps);
 }
 
 /* Does the thread sleep? The kernel then says since when. */
@@ -127,10 +127,10 @@ static bool still_sleeps(struct session *session, const struct bpfprof_task_stat
 }
 
 /* Reads the stack of a sleeping thread. False: it cannot be read now. */
-static bool stack_read(struct gap_sampler *sleepers, struct sleeper *sleeper,
+static bool stack_read(struct gap_sampler *gaps, struct sleeper *sleeper,
 		       const struct bpfprof_task_state *state, struct aggregate_input *ret)
 {
-	struct sampler *sampler = sleepers->watch->sampler;
+	struct sampler *sampler = gaps->watch->sampler;
 	uint64_t begin_ns = time_monotonic_ns();
 	const struct tasks_choice choice = { .kernel_pid = state->task.pid,
 					     .tids = &state->reader_tid,
@@ -154,7 +154,7 @@ static bool stack_read(struct gap_sampler *sleepers, struct sleeper *sleeper,
 	if (process && process->nr_threads && process->threads[0].consistent)
 		wanted = sampler_sleeper_input(sampler, state, &dump, process, sleeper->stack, ret);
 	dump_fini(&dump);
-	sleepers->reading_ns += time_monotonic_ns() - begin_ns;
+	gaps->reading_ns += time_monotonic_ns() - begin_ns;
 	/* If the thread woke up meanwhile, the stack may belong to its next sleep. */
 	return wanted && sleeper->stack->is_read && still_sleeps(&sampler->reader.session, state);
 }
@@ -165,10 +165,10 @@ static bool is_the_same(const struct sleeper *sleeper, const struct bpfprof_task
 }
 
 /* The thread begins another sleep. */
-static void sleep_begin(struct gap_sampler *sleepers, struct sleeper *sleeper,
+static void sleep_begin(struct gap_sampler *gaps, struct sleeper *sleeper,
 			const struct bpfprof_task_state *state)
 {
-	unread_add(&sleepers->unread, sleeper);
+	unread_add(&gaps->unread, sleeper);
 	sleeper->tid = state->task.tid;
 	sleeper->nr_switches = state->nr_switches;
 	sleeper->tries = 0;
@@ -176,14 +176,14 @@ static void sleep_begin(struct gap_sampler *sleepers, struct sleeper *sleeper,
 }
 
 /* Reads the stack once in each sleep; a failed read is repeated. */
-static void stack_try(struct gap_sampler *sleepers, struct sleeper *sleeper,
+static void stack_try(struct gap_sampler *gaps, struct sleeper *sleeper,
 		      const struct bpfprof_task_state *state)
 {
 	struct aggregate_input input = { 0 };
 
 	if (sleeper->tries == MAX_TRIES)
 		return;
-	sleeper->no_time = sleepers->reading_ns >= READS_NS;
+	sleeper->no_time = gaps->reading_ns >= READS_NS;
 	if (sleeper->no_time)
 		return; /* a later scan tries again */
 	sleeper->tries++;
@@ -194,7 +194,7 @@ static void stack_try(struct gap_sampler *sleepers, struct sleeper *sleeper,
 	if (!sleeper->stack || !sleeper->state)
 		return;
 	*sleeper->state = *state;
-	sleeper->is_read = stack_read(sleepers, sleeper, sleeper->state, &input);
+	sleeper->is_read = stack_read(gaps, sleeper, sleeper->state, &input);
 	sleeper->nr_user = input.nr_user;
 	sleeper->stop = input.stop;
 	sleeper->unmerged = input.unmerged;
@@ -204,18 +204,18 @@ static void stack_try(struct gap_sampler *sleepers, struct sleeper *sleeper,
  * Fills in the stack of the thread and the facts about it. False: it has no stack now, or it is
  * filtered out.
  */
-static bool stack_get(struct gap_sampler *sleepers, struct sleeper *sleeper,
+static bool stack_get(struct gap_sampler *gaps, struct sleeper *sleeper,
 		      const struct bpfprof_task_state *state, struct aggregate_input *ret)
 {
-	struct sampler *sampler = sleepers->watch->sampler;
+	struct sampler *sampler = gaps->watch->sampler;
 	struct bpfprof_sample sample;
 
 	if (!sampler_thread_input(sampler, state, &sample, ret))
 		return false;
 	if (!is_the_same(sleeper, state))
-		sleep_begin(sleepers, sleeper, state);
+		sleep_begin(gaps, sleeper, state);
 	if (!sleeper->is_read)
-		stack_try(sleepers, sleeper, state);
+		stack_try(gaps, sleeper, state);
 	if (!sleeper->is_read ||
 	    !sampler_thread_input(sampler, state, &sleeper->stack->sample, ret))
 		return false;
@@ -230,24 +230,24 @@ static bool stack_get(struct gap_sampler *sleepers, struct sleeper *sleeper,
 }
 
 /* now_ns is the time just before the gap and the thread's state were read. */
-static void thread_scan(struct gap_sampler *sleepers, struct sleeper *sleeper,
+static void thread_scan(struct gap_sampler *gaps, struct sleeper *sleeper,
 			const struct bpfprof_task_state *state, uint64_t now_ns)
 {
 	uint64_t since_ns = time_monotonic_ns() - state->asleep_ns;
 	uint64_t from_ns = since_ns > sleeper->reported_ns ? since_ns : sleeper->reported_ns;
 	struct aggregate_input input;
 
-	if (!is_asleep(state) || from_ns >= now_ns || !stack_get(sleepers, sleeper, state, &input))
+	if (!is_asleep(state) || from_ns >= now_ns || !stack_get(gaps, sleeper, state, &input))
 		return;
 	sleeper->reported_ns = now_ns;
 	sleeper->stack->sample.gap_ns = sleeper->gap_ns;
-	call_table_gap(sleepers->watch->table, &input, now_ns - from_ns, true);
+	call_table_gap(gaps->watch->table, &input, now_ns - from_ns, true);
 }
 
-static void process_scan(struct gap_sampler *sleepers, struct sleeper *sleeper,
+static void process_scan(struct gap_sampler *gaps, struct sleeper *sleeper,
 			 const struct bpfprof_gpu_waits *waits, uint64_t now_ns)
 {
-	struct session *session = &sleepers->watch->sampler->reader.session;
+	struct session *session = &gaps->watch->sampler->reader.session;
 	const struct tasks_choice choice = { .kernel_pid = waits->pid,
 					     .tids = &waits->idle_tid,
 					     .nr = 1 };
@@ -264,61 +264,61 @@ static void process_scan(struct gap_sampler *sleepers, struct sleeper *sleeper,
 	 * A thread in a copy is not counted. Copies are read before the state: the sleep in a later
 	 * copy is younger than now_ns.
 	 */
-	if (gpu_maps_thread_copies(&sleepers->watch->sampler->reader.session, waits->idle_tid,
+	if (gpu_maps_thread_copies(&gaps->watch->sampler->reader.session, waits->idle_tid,
 				   waits->start_ns))
 		return;
 	if (tasks_read(&tasks, session, waits->pid, &choice))
 		return;
 	if (tasks.nr && tasks.states[0].task.start_ns == waits->start_ns)
-		thread_scan(sleepers, sleeper, &tasks.states[0], now_ns);
+		thread_scan(gaps, sleeper, &tasks.states[0], now_ns);
 	tasks_fini(&tasks);
 }
 
 /* Lists the processes. This takes longer than the rest of a scan, so it is done less often. */
-static void refresh(struct gap_sampler *sleepers, uint64_t now_ns)
+static void refresh(struct gap_sampler *gaps, uint64_t now_ns)
 {
-	const struct session *session = &sleepers->watch->sampler->reader.session;
+	const struct session *session = &gaps->watch->sampler->reader.session;
 	struct bpfprof_gpu_waits waits;
 	uint32_t i;
 
-	sleepers->refresh_ns = now_ns + REFRESH_NS;
-	sleepers->any = false;
+	gaps->refresh_ns = now_ns + REFRESH_NS;
+	gaps->any = false;
 	for (i = 0; i < BPFPROF_GPU_MAX_WAITS; i++) {
 		if (!gpu_waits_map_get(session, i, &waits)) {
-			sleeper_clear(sleepers, &sleepers->all[i]);
+			sleeper_clear(gaps, &gaps->all[i]);
 			continue;
 		}
-		sleepers->all[i].in_use = true;
-		sleepers->any = true;
+		gaps->all[i].in_use = true;
+		gaps->any = true;
 	}
-	if (!sleepers->any)
-		thread_read_end(&sleepers->watch->sampler->reader, THREAD_OWNER_GAPS);
+	if (!gaps->any)
+		thread_read_end(&gaps->watch->sampler->reader, THREAD_OWNER_GAPS);
 }
 
-int gap_sampler_run(struct gap_sampler *sleepers, uint64_t now_ns)
+int gap_sampler_run(struct gap_sampler *gaps, uint64_t now_ns)
 {
-	const struct session *session = &sleepers->watch->sampler->reader.session;
+	const struct session *session = &gaps->watch->sampler->reader.session;
 	struct bpfprof_gpu_waits waits;
 	uint64_t every_ns, before_ns;
 	uint32_t i;
 
-	if (now_ns >= sleepers->refresh_ns)
-		refresh(sleepers, now_ns);
-	if (now_ns >= sleepers->second_ns) {
-		sleepers->second_ns = now_ns + NS_PER_SECOND;
-		sleepers->reading_ns = 0;
+	if (now_ns >= gaps->refresh_ns)
+		refresh(gaps, now_ns);
+	if (now_ns >= gaps->second_ns) {
+		gaps->second_ns = now_ns + NS_PER_SECOND;
+		gaps->reading_ns = 0;
 	}
-	every_ns = sleepers->any ? LOOK_NS : REFRESH_NS;
-	if (now_ns >= sleepers->look_ns && session_pids_are_the_nodes(session)) {
-		sleepers->look_ns = now_ns + every_ns;
+	every_ns = gaps->any ? SCAN_NS : REFRESH_NS;
+	if (now_ns >= gaps->scan_ns && session_pids_are_the_nodes(session)) {
+		gaps->scan_ns = now_ns + every_ns;
 		for (i = 0; i < BPFPROF_GPU_MAX_WAITS; i++) {
 			/*
 			 * The time is read first: after the reads the gap may be over, and the
 			 * thread may wait for work.
 			 */
 			before_ns = time_monotonic_ns();
-			if (sleepers->all[i].in_use && gpu_waits_map_get(session, i, &waits))
-				process_scan(sleepers, &sleepers->all[i], &waits, before_ns);
+			if (gaps->all[i].in_use && gpu_waits_map_get(session, i, &waits))
+				process_scan(gaps, &gaps->all[i], &waits, before_ns);
 		}
 	}
 	return (int)(every_ns / 1000000);
@@ -335,12 +335,12 @@ const struct counter gap_sampler_counters[] = {
 	{ 0 },
 };
 
-void gap_sampler_lost(const struct gap_sampler *sleepers, struct stats_reasons *dst)
+void gap_sampler_lost(const struct gap_sampler *gaps, struct stats_reasons *dst)
 {
-	struct unread unread = sleepers->unread;
+	struct unread unread = gaps->unread;
 	size_t i;
 
 	for (i = 0; i < BPFPROF_GPU_MAX_WAITS; i++)
-		unread_add(&unread, &sleepers->all[i]);
+		unread_add(&unread, &gaps->all[i]);
 	stats_add_rows(dst, gap_sampler_counters, &unread, true);
 }

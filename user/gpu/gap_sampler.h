@@ -18,12 +18,12 @@ struct stats_reasons;
 
 /* Borrows watch, whose sampler has the options gpu_waits and threads. 0 or -ENOMEM. */
 int gap_sampler_new(struct gap_sampler **ret, struct gpu_monitor *watch);
-void gap_sampler_free(struct gap_sampler *sleepers); /* NULL is fine */
+void gap_sampler_free(struct gap_sampler *gaps); /* NULL is fine */
 
 /* Looks, if it is time to. Milliseconds until it wants to be called again. */
-int gap_sampler_run(struct gap_sampler *sleepers, uint64_t now_ns);
+int gap_sampler_run(struct gap_sampler *gaps, uint64_t now_ns);
 /* Stacks that were not read: unreadable, or no time was left. */
 extern const struct counter gap_sampler_counters[];
-void gap_sampler_lost(const struct gap_sampler *sleepers, struct stats_reasons *dst);
+void gap_sampler_lost(const struct gap_sampler *gaps, struct stats_reasons *dst);
 
 #endif

@@ -19,7 +19,7 @@
 #define POLLING_MOST_NS (3 * NS_PER_SECOND)
 #define POLLING_MAX_TRIES 3
 #define POLLING_NAMES_NS (NS_PER_SECOND / 2) /* limit for naming frames, in one try */
-#define POLLING_LOOK_NS NS_PER_SECOND
+#define POLLING_SCAN_NS NS_PER_SECOND
 /* A thread without samples for this time does not poll any more. */
 #define POLLING_QUIET_NS (INFLIGHT_MAX_DOUBTS * NS_PER_SECOND)
 
@@ -217,7 +217,7 @@ void gpu_inflight_run(struct gpu_inflight *inflight, uint64_t now_ns)
 		if (polling_threads_suffice(inflight->polling) ||
 		    now_ns >= inflight->polling_ns + POLLING_MOST_NS)
 			inflight_polling_judge(inflight, false);
-	} else if (inflight->polling_judged && now_ns >= inflight->polling_ns + POLLING_LOOK_NS) {
+	} else if (inflight->polling_judged && now_ns >= inflight->polling_ns + POLLING_SCAN_NS) {
 		inflight->polling_ns = now_ns;
 		polling_scan(inflight, now_ns);
 	}

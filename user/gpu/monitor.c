@@ -22,7 +22,7 @@
 #include "profile/aggregate.h"
 #include "profile/aggregate_stats.h"
 
-#define LOOK_NS (20 * 1000000ULL) /* limit of one scan for libraries */
+#define SCAN_NS (20 * 1000000ULL) /* limit of one scan for libraries */
 #define TICK_NS NS_PER_SECOND
 #define NAMES_END_NS (2 * NS_PER_SECOND)
 #define IDLE_NS (5 * NS_PER_SECOND)
@@ -212,7 +212,7 @@ void gpu_monitor_start(struct gpu_monitor *watch)
 
 bool gpu_monitor_run(struct gpu_monitor *watch, uint64_t now_ns)
 {
-	bool more = gpu_probes_scan(watch->probes, now_ns, LOOK_NS);
+	bool more = gpu_probes_scan(watch->probes, now_ns, SCAN_NS);
 
 	if (now_ns < watch->tick_ns)
 		return more;
