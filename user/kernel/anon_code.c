@@ -17,7 +17,7 @@
 #include "unwind_native.h"
 #include "bpfprof.skel.h"
 
-/* Both kinds together: a little less than the map code_blocks holds. */
+/* Limits for both kinds together: a little less than the map code_blocks holds. */
 #define MAX_BLOCKS 3000
 #define MAX_PLACES 1000
 #define MAX_BLOCKS_AT_ONCE 512
@@ -152,8 +152,8 @@ static int code_memory_read(void *arg, uint64_t off, void *dst, size_t len)
 }
 
 /*
- * Adds the blocks that lie in the rule as a whole; at most *left, because one process must not use
- * all of them.
+ * Adds the blocks that lie completely inside the rule; at most *left, because one process must not
+ * use all blocks.
  */
 static void rule_publish(struct anon_code *code, uint32_t asid, const struct insn_rule *rule,
 			 uint32_t *left, uint64_t now_ns)

@@ -73,7 +73,7 @@ static int perf_open(bool cycles, uint32_t hz, int cpu)
 
 int clock_probe_perf(bool cycles)
 {
-	/* CPU 0 may be offline, the current one is not. */
+	/* CPU 0 may be offline, but the current CPU is online. */
 	int fd = perf_open(cycles, 99, sched_getcpu());
 
 	if (fd < 0)
@@ -110,7 +110,7 @@ struct perf_counts {
 	uint64_t enabled_ns;
 };
 
-/* If they cannot be read, the old values stay. */
+/* If the counts cannot be read, the old values stay. */
 static void perf_read(const struct cpu *cpu, struct perf_counts *counts)
 {
 	struct perf_counts tmp;
@@ -233,8 +233,8 @@ static uint32_t timers_unarmed(struct clock *clock)
 }
 
 /*
- * A timer is armed when its CPU next switches tasks. Running on the CPU for a moment hurries that.
- * A cpuset may forbid it; then it takes until the CPU switches by itself.
+ * A timer is armed when its CPU next switches tasks. To hurry this, the thread runs on each CPU for
+ * a moment. A cpuset may forbid it; then the timer is armed when the CPU switches by itself.
  */
 static void timers_visit(struct clock *clock)
 {
@@ -399,7 +399,7 @@ uint64_t clock_nr_skipped(struct clock *clock, uint64_t busy_runs)
 	/* /proc/stat counts in hundredths, and each CPU always has a tick in progress. */
 	due -= (not_busy + clock->session->nr_cpus * 2 * STAT_SECONDS) * hz +
 	       clock->session->nr_cpus;
-	/* An estimate moves a little both ways; the reported number never falls. */
+	/* An estimate may fall a little; the reported number never falls. */
 	if (due - (double)busy_runs > (double)clock->nr_skipped)
 		clock->nr_skipped = (uint64_t)(due - (double)busy_runs);
 	return clock->nr_skipped;

@@ -11,7 +11,7 @@
 #include "kernel/kernel_view.h"
 
 #define MAX_PHYSICAL_BYTES (UINT64_C(1) << 46) /* 64 TiB */
-#define FIRST_MIB (UINT64_C(1) << 20) /* of physical memory; it has devices, too */
+#define FIRST_MIB (UINT64_C(1) << 20) /* the first MiB of physical memory also holds devices */
 
 uint64_t direct_map_va(const struct direct_map *map, uint64_t page)
 {
@@ -26,7 +26,10 @@ static uint64_t candidate(uint64_t near, uint64_t low, uint64_t nth)
 	return nth % 2 ? middle + steps * DIRECT_MAP_ALIGN : middle - steps * DIRECT_MAP_ALIGN;
 }
 
-/* Each aligned piece of the direct map has one address where the page's contents could lie. */
+/*
+ * Finds the address of the page: each aligned piece of the direct map has one address that may hold
+ * it.
+ */
 static int place_find(const struct kernel_view *view, uint64_t near, uint64_t physical_bytes,
 		      const struct direct_map_proof *proof, uint64_t scale, uint64_t *ret)
 {
@@ -36,7 +39,7 @@ static int place_find(const struct kernel_view *view, uint64_t near, uint64_t ph
 	uint32_t i, nr;
 	int err;
 
-	if (low < FIRST_MIB) /* not usable; another page is */
+	if (low < FIRST_MIB) /* this page is not usable, but another one is */
 		return -ENOENT;
 	end = 2 * (physical_bytes / DIRECT_MAP_ALIGN + 1) + 1;
 	for (nth = 0; nth < end; nth += nr) {

@@ -16,7 +16,7 @@
 #include "proc/processes.h"
 
 #define MAX_PARTS 4096
-#define MAX_FILE_BYTES (256U << 20) /* of our address space; only copied parts use memory */
+#define MAX_FILE_BYTES (256U << 20) /* address space of bpfprof; only the copied parts use memory */
 #define CHUNK_BYTES BPFPROF_MEMORY_BYTES
 
 struct part {

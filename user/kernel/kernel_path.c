@@ -16,7 +16,7 @@ struct walker {
 	uint32_t steps; /* steps left */
 };
 
-/* A folder in one mount. */
+/* A directory in one mount. */
 struct place {
 	uint64_t mount; /* struct mount */
 	uint64_t dentry;
@@ -54,14 +54,17 @@ static int name_is(const struct kernel_view *view, const struct name *name, cons
 	char found[MAX_NAME];
 	int err;
 
-	/* Not the name of a file that does not exist, or was deleted. */
+	/* A negative or unlinked dentry has no file. */
 	if (name->len != len || !name->inode || !name->pprev)
 		return 0;
 	err = kernel_view_copy(view, name->text, found, (uint32_t)len);
 	return err ? err : !memcmp(found, text, len);
 }
 
-/* The same for a dentry in this folder. 1, 0, -EAGAIN (it has left the folder) or -errno. */
+/*
+ * Is the dentry a child of this directory with this name? 1, 0, -EAGAIN (it has left the directory)
+ * or -errno.
+ */
 static int child_is(const struct kernel_view *view, uint64_t folder, uint64_t dentry,
 		    const char *text, size_t len, uint64_t *ret_next)
 {
@@ -76,7 +79,10 @@ static int child_is(const struct kernel_view *view, uint64_t folder, uint64_t de
 	return name_is(view, &name, text, len);
 }
 
-/* Lists end in NULL or in their head (struct dentry___6_1 in kernel_memory.bpf.c). */
+/*
+ * Finds the child with this name. A list ends in NULL or in its head (struct dentry___6_1 in
+ * kernel_memory.bpf.c).
+ */
 static int child_find(struct walker *walker, uint64_t folder, const char *text, size_t len,
 		      uint64_t *ret)
 {
@@ -117,7 +123,7 @@ static int mount_read(const struct kernel_view *view, uint64_t mount, struct mou
 	return kernel_view_read(view, pieces, sizeof(pieces) / sizeof(pieces[0]));
 }
 
-/* Finds the mount on this folder. 1, 0 or -errno. */
+/* Finds the mount on this directory. 1, 0 or -errno. */
 static int mount_find(struct walker *walker, struct place *place)
 {
 	uint64_t head = place->mount + walker->view->layout.mount_mounts, next, mount;
@@ -143,7 +149,7 @@ static int mount_find(struct walker *walker, struct place *place)
 	return err;
 }
 
-/* Follows mounts on this folder, and mounts on those, to the last one. */
+/* Follows mounts on this directory, and mounts on those, to the last one. */
 static int mounts_cross(struct walker *walker, struct place *place)
 {
 	int err;
@@ -236,7 +242,10 @@ static int inode_of(const struct kernel_view *view, uint64_t dentry, struct kern
 	return err ? err : before == after ? 0 : -EAGAIN;
 }
 
-/* Mounts on the root folder itself do not count, as in the kernel's path_init(). */
+/*
+ * Follows the path. Mounts on the root directory itself do not count, as in the kernel's
+ * path_init().
+ */
 static int walk(struct walker *walker, struct place place, const char *path,
 		struct kernel_inode *ret)
 {
@@ -264,7 +273,7 @@ static int walk(struct walker *walker, struct place place, const char *path,
 		place.dentry = child;
 		err = mounts_cross(walker, &place);
 	}
-	/* With rights in its own user namespace, a process may mount another's file there. */
+	/* A process with rights in its own user namespace may mount another file there. */
 	if (!err && child && place.dentry != child)
 		return -EPERM;
 	if (!err)
@@ -275,7 +284,7 @@ static int walk(struct walker *walker, struct place place, const char *path,
 	return err < 0 ? err : err ? 0 : -EAGAIN;
 }
 
-/* Memory freed during the walk may be unmapped, too. */
+/* Finds the inode of the path. Memory that is freed during the walk may be unmapped, too. */
 int kernel_path_find(const struct kernel_view *view, uint64_t mount, uint64_t dentry,
 		     const char *path, uint32_t *steps, struct kernel_inode *ret)
 {

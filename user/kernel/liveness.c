@@ -16,7 +16,7 @@
 
 #define CHECKS 100 /* processes per call, and as many targets */
 
-/* A process that was found ended a second ago. */
+/* A process that had ended a second ago, as the check then found. */
 struct suspect {
 	uint32_t pid;
 	bool process; /* false: a target that is no known process */
@@ -75,12 +75,12 @@ static bool has_ended(pid_t pid, bool zombies)
 {
 	struct proc_usage usage;
 
-	/* For a process: the number may belong to a thread by now. */
+	/* tgkill() checks for a process: a thread may have this number by now. */
 	if (syscall(SYS_tgkill, pid, pid, 0) && errno == ESRCH)
 		return true;
 	if (!zombies || proc_usage_read(&usage, pid))
 		return false;
-	/* A main thread that has ended waits for the others. */
+	/* A main thread that has ended stays a zombie until the other threads end. */
 	return (usage.state == 'Z' || usage.state == 'X') && usage.nr_threads <= 1;
 }
 
@@ -109,7 +109,7 @@ static void suspect_add(struct liveness *liveness, uint32_t pid, const struct pr
 	};
 }
 
-/* If such a process is still known, and has still ended, no event will report it. */
+/* A suspect that is still known, and has still ended, raises no event any more: it is removed. */
 static void suspects_judge(struct liveness *liveness)
 {
 	struct process *process;
@@ -173,7 +173,7 @@ static void targets_check(struct liveness *liveness)
 	for (nr = 0; nr < CHECKS; nr++) {
 		if (bpf_map_get_next_key(fd, liveness->last_target ? &liveness->last_target : NULL,
 					 &pid)) {
-			liveness->last_target = 0; /* the next call begins with the first one */
+			liveness->last_target = 0; /* the next call begins with the first target */
 			round_begin(liveness, round);
 			return;
 		}

@@ -62,7 +62,7 @@ bool memory_hangs(const struct session *session, const struct deadline_runner *r
 	return false;
 }
 
-/* One pass, at most BPFPROF_MEMORY_BYTES. */
+/* Reads at most BPFPROF_MEMORY_BYTES, in one pass. */
 static int read_pass(struct session *session, struct deadline_runner *runner,
 		     struct memory_job *job, uint64_t va)
 {

@@ -22,14 +22,14 @@
 
 #define MIN_SLOTS 16
 #define MAX_SLOTS 64
-#define FOLIO_BYTES 48 /* bytes read of one */
-#define MAX_LEVELS 11 /* of 6 bits each */
+#define FOLIO_BYTES 48 /* bytes read of one folio */
+#define MAX_LEVELS 11 /* levels of 6 bits each */
 #define MAX_TRIES 8
 #define MAX_PAGES BPFPROF_KERNEL_PIECES /* per call */
 #define MAX_FOLIO_PAGES (1U << 18) /* 1 GiB */
 #define NODE_MIN 4096
 #define ENTRY_RETRY 1026
-#define ENTRY_ZERO 1030 /* reserved for a page */
+#define ENTRY_ZERO 1030 /* marks a reserved page */
 
 /* The last node read; the next page is probably in it, too. */
 struct tree_node {
@@ -44,7 +44,7 @@ struct tree {
 	struct tree_node nodes[MAX_LEVELS];
 };
 
-/* State of a page. */
+/* The state of a page. */
 struct found {
 	uint64_t entry; /* its entry in the tree */
 	uint64_t page; /* struct page; 0: none */
@@ -77,7 +77,7 @@ static int node_read(struct tree *tree, uint32_t level, uint64_t va)
 	return 0;
 }
 
-/* Finds the entry of the nth page. 0, -EAGAIN or -errno. */
+/* Finds the entry of page nth. 0, -EAGAIN or -errno. */
 static int tree_find(struct tree *tree, uint64_t nth, uint64_t *ret)
 {
 	uint64_t nr_slots = tree->view->layout.node_nr_slots, entry = tree->head, slot;
@@ -92,7 +92,7 @@ static int tree_find(struct tree *tree, uint64_t nth, uint64_t *ret)
 		if (err)
 			return err;
 		node = &tree->nodes[level];
-		if (node->shift >= shift) /* nodes further down must be smaller */
+		if (node->shift >= shift) /* deeper nodes must be smaller */
 			return -EAGAIN;
 		shift = node->shift;
 		slot = nth >> shift;
@@ -103,7 +103,7 @@ static int tree_find(struct tree *tree, uint64_t nth, uint64_t *ret)
 		if ((entry & 3) == 2 && entry < nr_slots * 4)
 			entry = node->slots[entry >> 2];
 	}
-	if (!level && nth) /* a single entry is the first page */
+	if (!level && nth) /* a single entry can only be page 0 */
 		entry = 0;
 	if ((entry & 3) == 2 && entry != ENTRY_ZERO)
 		return -EAGAIN;
@@ -122,7 +122,7 @@ static uint32_t min3(uint32_t a, uint32_t b, uint32_t c)
 	return c < low ? c : low;
 }
 
-/* Reads the folios of all entries in one pass; two pieces each would need two passes. */
+/* Reads the folios of all entries in one pass; two pieces per folio would need two passes. */
 static int folios_read(struct tree *tree, const struct found *found, size_t nr,
 		       struct folio *folios)
 {
@@ -151,7 +151,7 @@ static int folios_read(struct tree *tree, const struct found *found, size_t nr,
 	return err;
 }
 
-/* Does the folio have this page of this file? 0, -EAGAIN or -errno. */
+/* Does the folio belong to this file, and does it have this page? 0, -EAGAIN or -errno. */
 static int page_of(struct tree *tree, const struct page_cache *cache, const struct folio *folio,
 		   uint64_t nth, struct found *found)
 {
@@ -161,7 +161,7 @@ static int page_of(struct tree *tree, const struct page_cache *cache, const stru
 	if (folio->mapping != cache->inode.mapping || folio->index > nth ||
 	    nth - folio->index >= MAX_FOLIO_PAGES)
 		return -EAGAIN;
-	if (folio->index != nth) { /* pages are consecutive from its first one on */
+	if (folio->index != nth) { /* a folio has consecutive pages from its first one on */
 		err = tree_find(tree, folio->index, &first);
 		if (err)
 			return err;
@@ -169,8 +169,8 @@ static int page_of(struct tree *tree, const struct page_cache *cache, const stru
 			return -EAGAIN;
 	}
 	/*
-	 * A page that was not filled, as after fallocate(), has old bytes of another owner: read(2)
-	 * returns 0.
+	 * A page that is not up to date (as after fallocate()) still has old bytes of another
+	 * owner. read(2) would return 0.
 	 */
 	if (folio->flags >> (tree->view->layout.folio_uptodate & 63) & 1)
 		found->page = found->entry + (nth - folio->index) * tree->view->layout.page_bytes;
@@ -216,7 +216,7 @@ static int inode_check(const struct page_cache *cache, struct kernel_inode *ret)
 		       : -ESTALE;
 }
 
-/* One try: copies whole pages from first on to dst, without the first skip bytes. */
+/* Tries once to copy whole pages from `first` on to dst, without the first skip bytes. */
 static int pages_copy(const struct page_cache *cache, uint64_t first, size_t nr, size_t skip,
 		      uint8_t *dst, size_t len, size_t *ret_nr)
 {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * tmpfs and ramfs have no disk: names lie in the kernel's name cache, contents in its page cache. So a
- * file can be read as memory:
- *   1. An iterator returns the root folder of the process (kernel_memory.h).
+ * Reads files of tmpfs and ramfs as memory. These file systems have no disk: names lie in the
+ * kernel's name cache, contents in its page cache. The steps:
+ *   1. An iterator returns the root directory of the process (kernel_memory.h).
  *   2. From there the path leads over mounts and names to the inode (kernel_path.h).
  *   3. The inode's tree leads to the struct page of each page (page_cache.h).
- *   4. The direct map holds the contents of a page (direct_map.h). A file of our own shows where it
- *      lies: for it, steps 3 and 4 must return what was written to the file.
+ *   4. The direct map holds the contents of a page (direct_map.h). bpfprof finds its address with a
+ *      file of its own: for this file, steps 3 and 4 must return what bpfprof wrote to it.
  * No lock is held between two reads, so each step checks its result by reading again.
  */
 #include "kernel/private_file.h"
@@ -33,7 +33,7 @@
 #define RAMFS_MAGIC 0x858458f6
 #define NR_PROOFS 8
 #define MIN_PROOFS 3
-/* A process that fills folders with names costs others time, but not their files. */
+/* A process that fills directories with names costs other processes time, but not their files. */
 #define STEPS_OF_ONE 131072 /* some 0.2 s */
 #define STEPS_OF_ALL (4U * STEPS_OF_ONE) /* per STEPS_NS; after that, each file has STEPS_LEAST */
 #define STEPS_LEAST 2048
@@ -45,7 +45,7 @@
 
 struct private_files {
 	struct kernel_memory *memory; /* NULL: not loaded yet */
-	pid_t loaded_by; /* our process; children that fork later share its map */
+	pid_t loaded_by; /* the process that loaded it; children that fork later share its map */
 	struct direct_map direct_map; /* valid until the next boot */
 	uint32_t steps; /* rest of STEPS_OF_ALL */
 	uint64_t steps_until_ns; /* CLOCK_MONOTONIC */
@@ -78,7 +78,7 @@ static int proofs_write(struct direct_map_proof *proofs, size_t nr)
 	return fd;
 }
 
-/* With a file of our own, found in the same way as other files. */
+/* Learns the direct map with a file of bpfprof, which it finds in the same way as other files. */
 static int direct_map_learn(struct direct_map *ret, struct kernel_memory *memory)
 {
 	const struct kernel_view *view = kernel_memory_view(memory);
@@ -192,7 +192,7 @@ static int inode_find(struct kernel_inode *ret, struct private_files *files, uin
 		return err;
 	if (err && err != -ENOENT)
 		return -EXDEV;
-	/* In other file systems, a name outside the cache may be on a disk. */
+	/* In other file systems the look-up of an uncached name may need a disk. */
 	if (!is_memory(ret))
 		return -EXDEV;
 	return err ? err : owner_check(ret, owned);

@@ -69,7 +69,7 @@ int python_maps_layout(struct python_maps *maps, uint32_t nr,
 	return bpf_map_update_elem(fd, &nr, layout, BPF_ANY) ? -errno : 0;
 }
 
-/* Replaces the smallest range by this one, if this is larger. */
+/* Replaces the smallest range by this one if this one is larger. */
 static void range_put(struct bpfprof_evals *evals, const struct python_range *range)
 {
 	struct bpfprof_eval_range *least = &evals->range[0];
@@ -106,7 +106,7 @@ static void slot_clear(struct python_maps *maps, uint32_t *slot, uint64_t now_ns
 	*slot = 0;
 }
 
-/* One slot for each runtime; frees slots of runtimes that are gone. 0 or -ENOSPC. */
+/* Takes one slot for each runtime; frees slots of runtimes that have ended. 0 or -ENOSPC. */
 static int slots_take(struct python_maps *maps, struct process *process, uint64_t now_ns)
 {
 	uint32_t i;
@@ -190,7 +190,7 @@ static bool is_alive(void *arg, uint32_t id)
 struct tally {
 	const struct id_tally *ids;
 	uint32_t all;
-	uint32_t many; /* a process with more has too many */
+	uint32_t many; /* limit for each process */
 };
 
 static bool keep_alive(struct tally *tally, uint32_t id, uint32_t i)
@@ -279,7 +279,7 @@ void python_maps_clean(struct python_maps *maps, const struct processes *process
 		goto out;
 	codes_delete(maps, &tally, keep_alive);
 	/*
-	 * The processes with the most code objects lose them; the kernel sends those in use again.
+	 * The processes with the most code objects lose them; the kernel sends the used ones again.
 	 */
 	tally.many = tally.all > max / 4 * 3 ? max / 32 : BPFPROF_PYTHON_MAX_CODES / 2;
 	codes_delete(maps, &tally, keep_share);
@@ -293,15 +293,15 @@ out:
 }
 
 /*
- * Gives the process another id: the kernel sends its code objects again, whatever its maps and
- * caches have.
+ * Gives the process another id. Its code objects in the kernel's maps and caches become invalid,
+ * and the kernel sends them again.
  */
 static void id_renew(struct python_maps *maps, struct process *process, uint64_t now_ns)
 {
 	process->tables->python_old_id = process->tables->python_id;
 	process->tables->python_id = maps->next_id++;
 	python_maps_set(maps, process, now_ns);
-	maps->nr_new = CLEAN_EVERY; /* the objects of the old id are useless */
+	maps->nr_new = CLEAN_EVERY; /* the code objects of the old id are useless */
 }
 
 static void codes_sweep_alive(const struct processes *processes, struct codes *codes,

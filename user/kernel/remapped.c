@@ -17,8 +17,9 @@
 #include "bpfprof.h"
 
 #define MAX_PIECES 64 /* per process */
-#define MAX_COMPARED 128 /* ranges per call; a process can have very many unsuitable ones */
-#define MAX_NS (NS_PER_SECOND / 5) /* time for them, twice */
+#define MAX_COMPARED 128 /* ranges per call; a process may have very many unsuitable ranges */
+/* Time for the comparisons; explanations by data get as much again. */
+#define MAX_NS (NS_PER_SECOND / 5)
 #define MAX_HOLES 8 /* ranges per call that only mappings without code can explain */
 #define PAGE_BYTES UINT64_C(4096)
 #define MAX_SAMPLES 16 /* parts of a range; one piece of each is compared */
@@ -40,7 +41,7 @@ static bool is_filler(const uint8_t *data)
 	return !memcmp(data, data + 1, SAMPLE_BYTES - 1);
 }
 
-/* Finds a distinctive piece, not all one byte. Its offset in the page, or -1. */
+/* Finds a piece that is not filler. Returns its offset in the page, or -1. */
 static int sample_find(struct image *image, uint64_t off, uint8_t page[PAGE_BYTES])
 {
 	size_t at;
@@ -110,8 +111,8 @@ static bool was_known(const struct remapped_job *job, const struct process_mappi
 }
 
 /*
- * Finds the piece of the range that a segment of image fills, if off of the image is mapped at va.
- * True: *ret is the piece.
+ * Would a segment of image fill a part of the range, if off of the image were mapped at va? True:
+ * *ret is that part.
  */
 static bool explain(struct remapped_job *job, const struct process_mapping *range, uint32_t id,
 		    uint64_t va, uint64_t off, struct process_mapping *ret)
@@ -157,7 +158,7 @@ static bool explain(struct remapped_job *job, const struct process_mapping *rang
 	return false;
 }
 
-/* By code of a file that is mapped beside it; SIZE_MAX: none. */
+/* Explains a range by code of a file that is mapped beside it; SIZE_MAX: there is no such file. */
 static bool explain_by_code(struct remapped_job *job, const struct process_mapping *mappings,
 			    size_t at, size_t beside, struct process_mapping *ret)
 {
@@ -173,7 +174,7 @@ static size_t next_file(const struct process_mapping *mappings, size_t nr, size_
 	return at < nr ? at : SIZE_MAX;
 }
 
-/* The nearest mappings of files, code or not, on either side of a range. */
+/* A range without a file, and the nearest file mappings on both sides, with code or without. */
 struct hole {
 	struct process_mapping range;
 	struct bpfprof_vma sides[2];

@@ -23,14 +23,14 @@
 #include "bpfprof.skel.h"
 
 #define PAGE_BYTES BPFPROF_READ_BYTES
-#define AHEAD_BYTES                                                                                \
-	(8 * PAGE_BYTES) /* read around what is missing: what lies together is used together */
+/* A missing page is read with its neighbours, which are probably used soon. */
+#define AHEAD_BYTES (8 * PAGE_BYTES)
 #define MAX_WANTED 4096
-#define DEATH_MS 100 /* for the child to die, so that its slot can be used again */
+#define DEATH_MS 100 /* the child has this time to die, so that its slot can be used again */
 #define NOT_DONE 1
-#define LOOK_MS 50 /* between looks at a pass that takes too long */
+#define LOOK_MS 50 /* interval of checks of a pass that takes too long */
 
-/* One pass asked for of the child. */
+/* An order to the child: one pass. */
 struct remote_order {
 	uint32_t tid;
 	uint32_t slot;
@@ -39,9 +39,13 @@ struct remote_order {
 struct remote_child {
 	int prog_fd, slot_fd;
 	pid_t pid; /* 0: none at the moment */
-	int fd; /* our end of the socket */
-	uint32_t slot; /* that it uses */
-	unsigned int ready_ms; /* of patience that are left */
+	int fd; /* the parent's end of the socket */
+	uint32_t slot; /* the slot that the child uses */
+	/*
+	 * Rest of the time for which passes may exceed their timeout while the child is ready to
+	 * run.
+	 */
+	unsigned int ready_ms;
 	pid_t hung[BPFPROF_READ_SLOTS]; /* the child that hangs in the slot, or 0 */
 	struct bpfprof_task_read *reads; /* shared with the kernel and the child */
 };
@@ -68,7 +72,7 @@ struct remote {
 	struct remote_counts counts;
 };
 
-/* In the child. */
+/* Functions of the child. */
 
 static int pass_run(struct remote_child *child, const struct remote_order *order, int link_fd)
 {
@@ -83,7 +87,7 @@ static int pass_run(struct remote_child *child, const struct remote_order *order
 	if (fd < 0)
 		return fd;
 	do {
-		n = read(fd, &byte, 1); /* nothing is written; the program runs */
+		n = read(fd, &byte, 1); /* nothing is written, but read() runs the program */
 	} while (n < 0 && (errno == EINTR || errno == EAGAIN));
 	return n < 0 ? -errno : 0;
 }
@@ -110,7 +114,7 @@ static void child_main(struct remote_child *child, int fd)
 	_exit(0);
 }
 
-/* In the parent. */
+/* Functions of the parent. */
 
 int remote_slot_find(pid_t *hung, int nr)
 {
@@ -153,7 +157,7 @@ static int child_start(struct remote_child *child)
 	return 0;
 }
 
-/* Kills the child. Unless it goes at once, what it hangs in keeps its slot until it does. */
+/* Kills the child. A child that does not die in time keeps its slot until it dies. */
 static void child_kill(struct remote_child *child)
 {
 	uint64_t end_ns = time_monotonic_ns() + DEATH_MS * 1000000ULL;
@@ -213,7 +217,7 @@ void remote_child_patience(struct remote_child *child, unsigned int ready_ms)
 	child->ready_ms = ready_ms;
 }
 
-/* The time of a pass is up: how much longer is it waited for? 0: no longer. */
+/* The timeout of a pass is over. Returns how much longer the parent waits; 0: no longer. */
 static int patience_ms(struct remote_child *child, struct deadline_wait *ret_wait)
 {
 	unsigned int ms = child->ready_ms < LOOK_MS ? child->ready_ms : LOOK_MS;
@@ -225,7 +229,10 @@ static int patience_ms(struct remote_child *child, struct deadline_wait *ret_wai
 	return (int)ms;
 }
 
-/* One pass over the list in the child's slot. 0, -ETIMEDOUT (and what it waited for), -errno. */
+/*
+ * Runs one pass over the list in the child's slot. 0, -ETIMEDOUT (*ret_wait: the state of the
+ * child), -errno.
+ */
 static int child_pass(struct remote_child *child, uint32_t tid, int timeout_ms,
 		      struct deadline_wait *ret_wait)
 {
@@ -270,7 +277,10 @@ static int pass_timeout_ms(const struct remote *remote, uint64_t now_ns)
 	return left_ms < REMOTE_DEADLINE_MS ? (int)left_ms : REMOTE_DEADLINE_MS;
 }
 
-/* Reads pages[0..nr), as many as one pass takes. How many are settled; all of them after errors. */
+/*
+ * Reads pages[0..nr), as many as one pass takes. Returns the number of settled pages; after an
+ * error all are settled.
+ */
 static size_t pages_read(struct remote *remote, struct remote_page **pages, size_t nr)
 {
 	struct remote_child *child = remote->child;
@@ -304,7 +314,7 @@ static size_t pages_read(struct remote *remote, struct remote_page **pages, size
 		if (done < nr)
 			pages[done++]->state = PAGE_HUNG;
 	} else {
-		/* No such process any more: the program did not run. */
+		/* The process has ended: the program did not run. */
 		for (; done < nr; done++)
 			pages[done]->state = PAGE_UNREADABLE;
 	}
@@ -339,7 +349,7 @@ void remote_want(struct remote *remote, uint64_t va, uint64_t len)
 	uint64_t at = va & ~(uint64_t)(PAGE_BYTES - 1);
 	struct remote_page *page;
 
-	/* Nothing beyond the user's half of the address space, and no wrap around. */
+	/* The range lies in the user's half of the address space, and does not wrap around. */
 	if (va >> 56 || len >> 32 || !len)
 		return;
 	for (; at < va + len; at += PAGE_BYTES) {
@@ -364,7 +374,7 @@ static const struct remote_page *page_need(struct remote *remote, uint64_t va)
 		remote_want(remote, va, PAGE_BYTES);
 		return NULL;
 	}
-	/* The missing one first: reading around it may fail, or hang, without harm to it. */
+	/* The missing page comes first: a neighbour that fails or hangs then does no harm to it. */
 	remote_want(remote, va, PAGE_BYTES);
 	remote_want(remote, va & ~(uint64_t)(AHEAD_BYTES - 1), AHEAD_BYTES);
 	remote_fetch(remote);

@@ -23,8 +23,8 @@
 #define NR_ROWS (1U << 21) /* 16 MiB */
 #define NR_MAPPINGS (1U << 16) /* 1.5 MiB */
 /*
- * For few processes. Two walks of 20 us at the same time are rare at 100 Hz; the lost sample is
- * counted (BPFPROF_COUNT_SCRATCH_BUSY).
+ * Enough for few processes. Two walks of 20 us at the same time are rare at 100 Hz; the lost sample
+ * is counted (BPFPROF_COUNT_SCRATCH_BUSY).
  */
 #define SMALL_SCRATCHES 2
 #define SMALL_MAPPINGS (1U << 14) /* 384 KiB */
@@ -49,7 +49,8 @@ static uint32_t nr_scratches(const struct session *session)
 }
 
 /*
- * Machines with many CPUs have many GPUs, and more room for this. A power of two, like its buckets.
+ * The number of graphs. Machines with many CPUs have many GPUs and need more. It is a power of two,
+ * like the number of the map's buckets.
  */
 static uint32_t nr_graphs(const struct session *session)
 {
@@ -60,7 +61,7 @@ static uint32_t nr_graphs(const struct session *session)
 	return nr;
 }
 
-/* Tables that are as large as they are for what all of a machine may hold. */
+/* Shrinks the maps that are sized for all processes of a machine. */
 static int maps_shrink(struct session *session)
 {
 	struct bpfprof_bpf *skel = session->skel;
@@ -97,7 +98,7 @@ static int maps_size(struct session *session)
 	return 0;
 }
 
-/* The outermost namespace has had this number since Linux 3.8. */
+/* The initial namespace has had this inode number since Linux 3.8. */
 static uint32_t own_pid_ns(void)
 {
 	struct stat st;
@@ -162,7 +163,10 @@ static void config_set(struct session *session)
 		interrupt_text_find_wakes(cfg, "/proc/kallsyms");
 }
 
-/* The map's memory; of a map that is not created, memory of its size that the kernel knows nothing of. */
+/*
+ * The memory of the map. If the map is not created, memory of the same size that the kernel does
+ * not use.
+ */
 static void *array_map(const struct bpf_map *map)
 {
 	size_t bytes = (size_t)bpf_map__max_entries(map) * bpf_map__value_size(map);
@@ -186,7 +190,7 @@ void session_map_delete(const struct bpf_map *map, const void *key)
 		bpf_map_delete_elem(bpf_map__fd(map), key);
 }
 
-/* The four programs that read tasks and their memory, and the maps that these use. */
+/* Loads only the four programs that read tasks and their memory, and their maps. */
 static void iterators_only(struct session *session)
 {
 	struct bpfprof_bpf *skel = session->skel;
@@ -210,7 +214,7 @@ static void iterators_only(struct session *session)
 		bpf_map__set_autocreate(maps[i], true);
 }
 
-/* Hooked calls: their programs and maps, or none. */
+/* Loads the programs and maps for hooked calls, or none of them. */
 static void gpu_choose(struct session *session)
 {
 	struct bpfprof_bpf *skel = session->skel;
@@ -273,7 +277,8 @@ static void clock_choose(struct session *session)
 }
 
 /*
- * The same for waits. The map waiters is in the program of samples, too, but unused without waits.
+ * Loads the programs for waits, or none. The program of samples also uses the map waiters, but not
+ * without waits.
  */
 static void waits_choose(struct session *session)
 {
@@ -295,12 +300,12 @@ static void waits_choose(struct session *session)
 	bpf_map__set_autocreate(skel->maps.waker_tokens, load && session->options.wakers);
 }
 
-/* Without a reader of threads that sleep, what it needs takes neither time nor memory. */
+/* Does not load the programs and maps that read sleeping threads if nothing needs them. */
 static void iterators_spare(struct session *session)
 {
 	struct bpfprof_bpf *skel = session->skel;
 
-	/* With waits, threads that sleep all the time are read at the end. */
+	/* With waits, threads that sleep during the whole run are read at the end. */
 	if (session->options.waits != SESSION_NO_WAITS || session->options.threads)
 		return;
 	bpf_program__set_autoload(skel->progs.task_states, false);
@@ -394,7 +399,7 @@ int session_target_add(struct session *session, pid_t pid, uint32_t groups)
 	uint32_t key = (uint32_t)pid;
 
 	groups |= session_target_groups(session, pid);
-	/* Never cleared: another process may have the same bit. */
+	/* A bit is never cleared: other processes may share it. */
 	__atomic_fetch_or(&session->skel->bss->target_bits[key / 64 % (BPFPROF_TARGET_BITS / 64)],
 			  1ULL << key % 64, __ATOMIC_SEQ_CST);
 	return bpf_map__update_elem(session->skel->maps.targets, &key, sizeof(key), &groups,
@@ -421,7 +426,10 @@ void session_targets_clear(struct session *session, uint32_t groups)
 
 	while (more) {
 		key = next;
-		/* Read before the delete: from a deleted key, the iteration would begin anew. */
+		/*
+		 * The next key is read before the delete: after it, the iteration would begin
+		 * again.
+		 */
 		more = !bpf_map__get_next_key(map, &key, &next, sizeof(next));
 		left = session_target_groups(session, (pid_t)key) & ~groups;
 		if (left)
@@ -451,7 +459,7 @@ void session_counters(const struct session *session, uint64_t counters[BPFPROF_N
 	session_sum(session, session->skel->maps.counters, counters, BPFPROF_NR_COUNTERS);
 }
 
-/* The number after `key:` in the fdinfo of one of our maps or programs. */
+/* The number after `key:` in the fdinfo of a map or program of bpfprof. */
 static uint64_t fdinfo_read(int fd, const char *key)
 {
 	__cleanup(close_file) FILE *file = NULL;
@@ -467,9 +475,9 @@ static uint64_t fdinfo_read(int fd, const char *key)
 }
 
 /*
- * The kernel's size of a map. Before 6.4, which has map_mem_usage for it, it counts a key for each
- * entry, also of arrays, which have none: twice the real size for rows. For hash maps it covers the
- * full capacity, without overhead per entry.
+ * The memory of a map, by the kernel's count. Before Linux 6.4 (map_mem_usage) the kernel counts a
+ * key for each entry, although arrays have no keys: twice the real size for rows. For hash maps the
+ * count covers the full capacity, without overhead per entry.
  */
 static uint64_t map_bytes(const struct bpf_map *map)
 {
@@ -479,7 +487,7 @@ static uint64_t map_bytes(const struct bpf_map *map)
 
 	if (bpf_map__type(map) != BPF_MAP_TYPE_ARRAY)
 		return charged;
-	most = (most + page - 1) / page * page + page; /* with its head */
+	most = (most + page - 1) / page * page + page; /* one page for the map's head */
 	return charged < most ? charged : most;
 }
 

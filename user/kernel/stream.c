@@ -22,7 +22,7 @@
 #include "bpfprof.skel.h"
 
 #define POLL_MS 50
-#define REREAD_DELAY_NS 1000000ULL /* the event of a mapping comes just before it is made */
+#define REREAD_DELAY_NS 1000000ULL /* the event comes just before the mapping is made */
 #define YOUNG_NS NS_PER_SECOND /* a process this young still maps its libraries */
 #define OLD_FACTOR 50
 #define VERIFY_EVERY_NS 10000000000ULL
@@ -41,9 +41,9 @@ struct stream {
 	uint64_t verified_ns;
 	uint64_t nr_malformed;
 	uint64_t nr_ray, nr_bad_title, nr_torn_title;
-	char title[TITLE_MAX + 1]; /* of an unknown process */
-	struct bpfprof_title_event title_event; /* its title padded with zeros */
-	uint32_t due[MAX_DUE]; /* pids whose mappings will be read again */
+	char title[TITLE_MAX + 1]; /* of a process that is not known */
+	struct bpfprof_title_event title_event; /* its title is padded with zeros */
+	uint32_t due[MAX_DUE]; /* pids with mappings to be read again */
 	size_t nr_due;
 	uint64_t frames[BPFPROF_MAX_FRAMES + BPFPROF_MAX_USER_FRAMES];
 	uint64_t merged[2 * (BPFPROF_MAX_FRAMES + BPFPROF_MAX_USER_FRAMES) + 1];
@@ -84,7 +84,10 @@ static void run_due(struct stream *stream)
 	stream->nr_due = kept;
 }
 
-/* A mapping made over another one by MAP_FIXED sends no event, so all are read again every 10 s. */
+/*
+ * Reads all mappings again every 10 s: a mapping that MAP_FIXED puts over another one sends no
+ * event.
+ */
 static void run_verify(struct stream *stream)
 {
 	struct process *process;
@@ -157,7 +160,7 @@ static void merge(struct stream *stream, const struct process *process, struct s
 							process ? process->tables->python_id : 0);
 }
 
-/* The title of a Ray worker's sample; the last good one replaces a bad one. */
+/* The title of a Ray worker's sample. The last good title replaces a bad one. */
 static const char *title_take(struct stream *stream, struct process *process,
 			      const struct bpfprof_sample *sample, const char *raw)
 {
@@ -167,9 +170,7 @@ static const char *title_take(struct stream *stream, struct process *process,
 	bool was_ray = known && process->title;
 	int err;
 
-	/*
-	 * The kernel does not know it as a worker, and its name differs: uses the title from /proc.
-	 */
+	/* The kernel does not see a worker, as its name differs: the title comes from /proc. */
 	if (!(sample->flags & BPFPROF_SAMPLE_RAY)) {
 		stream->nr_ray += was_ray;
 		return was_ray ? process->title : NULL;
@@ -186,9 +187,7 @@ static const char *title_take(struct stream *stream, struct process *process,
 	return process->title;
 }
 
-/*
- * Finds the parts after the sample, which has head bytes with its frames. False: they do not fit.
- */
+/* Finds the parts behind the sample, whose frames end at `head`. False: the record is too short. */
 static bool miss_parse(struct walker_miss *ret, const struct bpfprof_sample *sample, size_t head,
 		       size_t size)
 {
@@ -205,7 +204,7 @@ static bool miss_parse(struct walker_miss *ret, const struct bpfprof_sample *sam
 	return head + sizeof(*ret->at) + entries + ret->at->stack_len <= size;
 }
 
-/* A miss has the place of its process, so it is known even if the process has exited. */
+/* A miss has the place of its process, so the place is known even if the process has exited. */
 static void place_take(struct sample_view *view, struct process *process,
 		       const struct walker_miss *miss)
 {
@@ -267,7 +266,7 @@ static void on_exit_event(struct stream *stream, const struct bpfprof_task_id *t
 
 	processes_exit(stream->walker->processes, task, stream->now_ns);
 	process = processes_find(stream->walker->processes, task->pid);
-	if (process && process->dead) /* it has no memory any more */
+	if (process && process->dead) /* a dead process has no memory */
 		tables_retire(stream->walker->tables, process, stream->now_ns);
 	emit(stream, &(struct event){ .kind = EVENT_EXIT, .task = task, .end = end });
 }
@@ -306,7 +305,10 @@ static void on_event(struct stream *stream, const struct bpfprof_process_event *
 			return;
 		process->known_ns = stream->now_ns;
 		process_place_set(process, &e->place);
-		/* Before its mappings are read: its container may end with it. */
+		/*
+		 * The listener comes first, then the mappings: the process may end soon, and its
+		 * container with it.
+		 */
 		emit(stream, &(struct event){ .kind = EVENT_EXEC, .process = process });
 		walker_refresh(stream->walker, process, stream->now_ns);
 		/* Only the program and its loader are mapped now; the libraries follow. */
@@ -323,7 +325,7 @@ static void on_event(struct stream *stream, const struct bpfprof_process_event *
 	}
 }
 
-/* Do mappings matter before the first sample of a process? */
+/* Are the mappings of a process needed before its first sample? */
 static bool libraries_are_hooked(const struct stream *stream)
 {
 	return stream->session->options.gpu || stream->session->options.gpu_windows;
@@ -336,7 +338,7 @@ static void on_fork(struct stream *stream, const struct bpfprof_fork_event *e)
 
 	processes_fork(stream->walker->processes, &e->parent, &e->child);
 	child = processes_find(stream->walker->processes, e->child.pid);
-	/* Its only sample may come at its end, when its place cannot be read any more. */
+	/* Its only sample may come when it ends, too late to read its place. */
 	if (!child && processes_count(stream->walker->processes) < PROCESSES_MAX / 2)
 		child = processes_get(stream->walker->processes, &e->child);
 	if (!child || child->start_ns != e->child.start_ns)
@@ -345,7 +347,7 @@ static void on_fork(struct stream *stream, const struct bpfprof_fork_event *e)
 	parent = processes_find(stream->walker->processes, e->parent.pid);
 	if (parent && parent->start_ns == e->parent.start_ns && child->mappings_known)
 		walker_forked(stream->walker, parent, child);
-	/* Only the kernel can read Python frames, so not even the first sample may miss. */
+	/* Only the kernel can read Python frames, so the first sample must not miss. */
 	if ((child->pythons->nr || hooked) && child->mappings_known && !child->tables->published)
 		walker_publish(stream->walker, child, stream->now_ns);
 	/* Mappings made before the hooks were attached raised no event. */

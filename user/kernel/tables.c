@@ -101,7 +101,9 @@ int tables_publish(struct tables *tables, struct process *process, uint64_t now_
 
 	first = arena_take(tables->mappings, nr + 1, now_ns);
 	if (first < 0) {
-		/* The published mappings are out of date; a miss is better. */
+		/*
+		 * The published mappings are out of date, so they are withdrawn: a miss is better.
+		 */
 		tables_retire(tables, process, now_ns);
 		tables->counts.mappings_full++;
 		return (int)first;
@@ -148,7 +150,7 @@ void tables_set_ray(struct tables *tables, const struct process *process)
 		return;
 	value.flags |= BPFPROF_PROC_RAY;
 	if (bpf_map_update_elem(fd, &process->pid, &value, BPF_EXIST))
-		return; /* the next sample with a title does it by name */
+		return; /* the next sample with a title sets it by name */
 }
 
 void tables_retire(struct tables *tables, struct process *process, uint64_t now_ns)

@@ -16,7 +16,7 @@
 
 #define READ_RECORDS 64
 
-/* Records may come in pieces. */
+/* A read may return several records, and may end within a record. */
 int tasks_each(struct session *session, uint32_t pid,
 	       int (*each)(void *arg, const struct bpfprof_task_state *state), void *arg)
 {
@@ -53,7 +53,7 @@ int tasks_each(struct session *session, uint32_t pid,
 	return err;
 }
 
-/* With room for cap. */
+/* A list with room for cap tasks. */
 struct list {
 	struct tasks tasks;
 	size_t cap;

@@ -17,12 +17,12 @@
 
 #define ADAPT_NS (NS_PER_SECOND / 10)
 /*
- * Samples per second of all CPUs: at some 4 us each, here and in the kernel, one percent of a CPU.
- * With more, the period doubles.
+ * Limit for the samples of all CPUs per second: at some 4 us each, in user space and in the kernel,
+ * this is one percent of a CPU. With more samples the period doubles.
  */
 #define SAMPLES_MAX 2500
 #define PERIOD_MAX_NS NS_PER_SECOND
-/* Limit of a CPU, until the period is long enough. */
+/* Limit per CPU, until the period is long enough. */
 #define TOKENS_PER_MS 1
 #define TOKENS_MAX 250
 
@@ -41,7 +41,7 @@ struct waits {
 	struct bpfprof_wait_control control;
 	uint64_t adapted_ns;
 	uint64_t base_period_ns, max_period_ns;
-	uint64_t nr_kept; /* at the last adaptation */
+	uint64_t nr_kept; /* value at the last adaptation */
 	struct kick_ring *rings; /* one per CPU */
 	const struct bpfprof_waiter *waiters; /* the map, BPFPROF_WAITER_PLACES */
 	size_t page_bytes;
@@ -58,7 +58,7 @@ static int waiters_map(struct waits *waits)
 	return 0;
 }
 
-/* Takes all but the first ones, so that they stay unused. */
+/* Occupies all places but the first ones, so that the kernel does not use them. */
 static int places_take(const struct waits *waits)
 {
 	const struct bpfprof_waiter nobody = { .task.tid = UINT32_MAX };
@@ -168,7 +168,7 @@ static int attach(struct waits *waits)
 	const struct session_options *options = &waits->session->options;
 	/* The kernel counts waits for a CPU too late for --off-cpu, or not at all. */
 	bool woken = options->waits != SESSION_WALL || !delays_are_counted();
-	/* The first programs do nothing until the last one is attached. */
+	/* The first programs have no effect until the last one is attached. */
 	struct bpf_program *programs[NR_PROGRAMS] = {
 		skel->progs.wait_stack,
 		woken ? skel->progs.thread_woken : NULL,
@@ -211,7 +211,9 @@ int waits_start(struct waits **ret, struct session *session, uint32_t hz)
 		err = control_write(waits);
 	if (!err)
 		err = attach(waits);
-	/* Attaching takes time, in which only some programs run. */
+	/*
+	 * Attaching takes time, in which only some programs run. So the time of waits begins here.
+	 */
 	waits->control.start_ns = time_monotonic_ns();
 	waits->control.start_boot_ns = time_of_clock_ns(CLOCK_BOOTTIME);
 	if (!err)
@@ -234,7 +236,7 @@ void waits_run(struct waits *waits, uint64_t now_ns)
 		return;
 	waits_counters(waits, c);
 	nr = c[WAIT_COUNT_KEPT] + c[WAIT_COUNT_LIMITED] - waits->nr_kept;
-	/* After a late call, more samples may have come. */
+	/* If the call is late, samples of more time have come. */
 	if (waits->adapted_ns)
 		nr = nr * ADAPT_NS / (now_ns - waits->adapted_ns);
 	else
@@ -258,7 +260,7 @@ void waits_end(struct waits *waits)
 	control_write(waits);
 }
 
-/* The kernel may write to it at any time; NULL: there is none. */
+/* The kernel may write to the entry at any time. NULL: there is none. */
 static const struct bpfprof_waiter *waiter_find(const struct waits *waits,
 						const struct bpfprof_task_id *task)
 {

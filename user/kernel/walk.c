@@ -20,8 +20,8 @@
 #include "unwind_native.h"
 
 /*
- * A process with very many mappings is read less often than its samples ask for: it may take 2% of
- * the time. An ordinary one takes some 50 us and is read at once.
+ * The mappings of a process with very many of them are read less often than its samples ask for:
+ * this may take 2% of the time. An ordinary process takes some 50 us and is read at once.
  */
 #define REFRESH_DEAR_NS 1000000ULL
 #define REFRESH_DEAR_FACTOR 50
@@ -43,7 +43,7 @@ void walker_fini(struct walker *walker)
 	walker->anon_code = NULL;
 }
 
-/* The reader over the copy of the stack. */
+/* Reads from the copy of the stack. */
 struct copy_reader {
 	struct unwind_reader reader; /* first */
 	uint64_t va, holes;
@@ -77,7 +77,7 @@ static int copy_read(struct unwind_reader *reader, __u64 va, void *dst, __u32 le
 	return 0;
 }
 
-/* A stack with the return addresses that return probes have replaced. */
+/* Reads a stack in which return probes have replaced return addresses. */
 struct returns_reader {
 	struct unwind_reader reader; /* first */
 	struct unwind_reader *stack;
@@ -137,7 +137,7 @@ static const struct process_mapping *mapping_need(struct walker *walker, struct 
 	return process_mapping_find(process, pc);
 }
 
-/* One frame: 0 = go on. all_registers: use the complete rules, not rows. */
+/* Walks one frame; 0: the walk goes on. all_registers: use the complete rules, not rows. */
 static uint32_t walk_one(struct walker *walker, struct process *process, struct unwind_state *state,
 			 struct unwind_reader *reader, bool all_registers, uint64_t sample_ns,
 			 uint64_t *ret_frame, uint64_t now_ns)
@@ -180,14 +180,14 @@ static uint32_t walk_one(struct walker *walker, struct process *process, struct 
 	}
 	if (!row)
 		return trial.unread ? BPFPROF_STOP_READ_FAULT : BPFPROF_STOP_MISS_RATE;
-	/* A table rule that no row can hold, or a walk that must not lose a register. */
+	/* No row can hold the rule, or the walk must not lose a register. */
 	*ret_frame += unwind_signal_entry(state, row, off);
 	if (learned || (unwind_row_kind(row) != ROW_RARE && !(all_registers && has_rule(row))))
 		return (uint32_t)unwind_step(state, row, reader);
 	return rules_step(walker, image, off, state, reader, now_ns);
 }
 
-/* Reads the mappings of the process, if the mapping of pc is not known and that is possible. */
+/* Reads the mappings of the process if the mapping of pc is not known and a read is possible. */
 static struct process *process_prepare(struct walker *walker, const struct walker_miss *miss,
 				       uint64_t pc, uint64_t now_ns)
 {
@@ -305,7 +305,9 @@ uint32_t walker_finish(struct walker *walker, const struct walker_miss *miss, ui
 		*stop = BPFPROF_STOP_MISS_GONE;
 		return nr;
 	}
-	/* A kernel-only thread (io_uring, vhost): the miss only reports its process. */
+	/*
+	 * The thread never enters user mode (io_uring, vhost): the miss only reports its process.
+	 */
 	if (!miss->at->regs[UNWIND_PC] && !miss->at->regs[UNWIND_SP]) {
 		*stop = BPFPROF_STOP_NO_USER;
 		return nr;

@@ -19,8 +19,8 @@
 #include "unwind_native.h"
 
 /*
- * Each piece of code learned costs a new build of its page, whose old slice must rest: at most 5%
- * of the time, and 5000 pieces at once and 500 a second from then on.
+ * Each piece of code that is learned causes a new build of its page, and the old slice must rest.
+ * Limits: 5% of the time, and 5000 pieces at once and 500 a second from then on.
  */
 #define LEARN_SHARE 20
 #define LEARN_SAVED_NS (NS_PER_SECOND / 2)
@@ -28,7 +28,10 @@
 #define MAX_FRAME_SEARCH 16384 /* bytes of one frame to search for return addresses */
 #define MAX_STARTS 16 /* calls on the stack that may have led to a place in code */
 
-/* If the process's memory does not arrive in time, no more is read for this place. */
+/*
+ * If the memory of the process does not arrive in time, nothing more is read for this piece of
+ * code.
+ */
 static int memory_at(struct code_trial *trial, uint64_t va, uint8_t *code, size_t len)
 {
 	struct walker *walker = trial->walker;
@@ -41,7 +44,7 @@ static int memory_at(struct code_trial *trial, uint64_t va, uint8_t *code, size_
 	return err;
 }
 
-/* Bytes of code that process has mapped in m: 0 or -errno. */
+/* Reads code that the process has mapped in m: 0 or -errno. */
 static int code_at(struct code_trial *trial, const struct process_mapping *m, uint64_t va,
 		   uint8_t *code, size_t len)
 {
@@ -57,7 +60,7 @@ static int code_at(struct code_trial *trial, const struct process_mapping *m, ui
 	return elf_image_read(image->elf, va - m->start + m->off, code, len);
 }
 
-/* Is there a call right before va, the end of a call in m? */
+/* Does a call in m end at va? */
 static enum cfi_verdict is_after_call(struct code_trial *trial, const struct process_mapping *m,
 				      uint64_t va)
 {
@@ -68,7 +71,7 @@ static enum cfi_verdict is_after_call(struct code_trial *trial, const struct pro
 	return code_ends_in_call(code, sizeof(code)) ? CFI_PROVEN : CFI_REFUSED;
 }
 
-/* The return address of signal handlers in a C library without tables. */
+/* Is va the code to which signal handlers return, in a C library without tables? */
 static bool is_signal_return(struct code_trial *trial, uint64_t va)
 {
 	const struct process_mapping *m = process_mapping_find(trial->process, va);
@@ -112,7 +115,7 @@ static int return_search(struct code_trial *trial, uint64_t va, uint64_t end, ui
 		if (unwind_read_u64(trial->reader, va, &word))
 			return -EFAULT;
 		m = process_mapping_find(trial->process, word - 1);
-		/* Code in no file is not read for this, which would take too long. */
+		/* A search through code in no file would take too long. */
 		if (!m || (m->image != BPFPROF_IMAGE_NONE &&
 			   is_after_call(trial, m, word) == CFI_REFUSED))
 			continue;
@@ -124,7 +127,7 @@ static int return_search(struct code_trial *trial, uint64_t va, uint64_t end, ui
 	return -ENODATA;
 }
 
-/* A skipped frame would have left its return address between the two. */
+/* Does no return address lie between the two? A skipped frame would have left one. */
 static bool nothing_returns_between(struct code_trial *trial, uint64_t low, uint64_t high)
 {
 	const struct process_mapping *m;
@@ -135,7 +138,10 @@ static bool nothing_returns_between(struct code_trial *trial, uint64_t low, uint
 	       return_search(trial, low, high, &va, &m, &word) == -ENODATA;
 }
 
-/* The next place in the same file called by a call whose return address is on the stack. */
+/*
+ * Finds the next address in the same file that a call has called, if the return address of that
+ * call is on the stack.
+ */
 static int next_start(void *arg, uint64_t *ret_off)
 {
 	struct code_trial *trial = arg;
@@ -164,7 +170,7 @@ static int next_start(void *arg, uint64_t *ret_off)
 
 /*
  * The first return address above may lie in the first instructions of the program, which nothing
- * called: then it is the return address of this frame, because no other one is further up.
+ * called. Then it is the return address of this frame, because no other one is further up.
  */
 static uint64_t outermost(void *arg)
 {
@@ -186,7 +192,7 @@ static uint64_t outermost(void *arg)
 	return unwind_row_make(0, ROW_CFA, UNWIND_SP, (int32_t)((va + 8 - sp) / 8), BP_LOST, 0, 1);
 }
 
-/* Tries where the rule leads. A rule on a lost register cannot be tried. */
+/* Tries the rule: does it lead to code? A rule on a lost register cannot be tried. */
 static enum cfi_verdict leads_to_code(void *arg, uint64_t row, bool frame_pointer)
 {
 	struct code_trial *trial = arg;
@@ -199,7 +205,7 @@ static enum cfi_verdict leads_to_code(void *arg, uint64_t row, bool frame_pointe
 		return CFI_UNREAD;
 	if (stop == BPFPROF_STOP_REG_LOST)
 		return CFI_POSSIBLE;
-	if (stop) /* any 0 on the stack would be a return address of 0 */
+	if (stop) /* any 0 on the stack looks like a return address of 0 */
 		return CFI_REFUSED;
 	if (trial->return_va && state.regs[UNWIND_SP] != trial->return_va + 8)
 		return CFI_REFUSED;
@@ -277,7 +283,7 @@ uint64_t code_row_learn(struct walker *walker, struct image *image, uint64_t off
 		return row;
 	if (!learning_allowed(walker, time_monotonic_ns()))
 		return 0;
-	start_ns = time_monotonic_ns(); /* reading its memory may hang */
+	start_ns = time_monotonic_ns(); /* reading the memory of the process may hang */
 	nr = page_learn(walker, image, off, exact, trial, &here, now_ns);
 	row = here;
 	if (here)

@@ -26,9 +26,7 @@
 #include "python/pythons.h"
 #include "bpfprof.h"
 
-/*
- * 1 in so many parts of the time may go into reading mappings; a tenth of a second can be saved up.
- */
+/* 1/READ_SHARE of the time may go into reading mappings; up to a tenth of a second can be saved. */
 #define READ_SHARE 10
 
 /* Mappings from the iterator. */
@@ -68,7 +66,7 @@ static void collect(void *arg, const struct bpfprof_vma_record *record, const ch
 	c->task = record->task;
 	c->place = record->place;
 	c->origin = record->origin;
-	if (record->vma.flags & BPFPROF_VMA_DATA) /* left over from a pass that hung */
+	if (record->vma.flags & BPFPROF_VMA_DATA) /* a record of an earlier pass that hung */
 		return;
 	if (vec_grow(c->mappings, c->nr + 1, c->cap, PROCESS_MAX_MAPPINGS)) {
 		c->too_many = true;
@@ -79,7 +77,7 @@ static void collect(void *arg, const struct bpfprof_vma_record *record, const ch
 		c->program_va = record->vma.start;
 }
 
-/* True: the file cannot be opened now, and memory may have it. */
+/* Tries to open the image. True: its file cannot be opened now, but memory may have its content. */
 static bool image_try(struct walker *walker, struct image *image, uint64_t now_ns)
 {
 	bool due = image->state == IMAGE_UNOPENED ||
@@ -106,7 +104,7 @@ static int python_scan(struct walker *walker, struct image *image)
 	return 0;
 }
 
-/* Opens files when they are first mapped: they may be deleted when they are needed. */
+/* Opens files when they are first mapped: later they may be deleted. */
 static void open_images(struct walker *walker, const struct process *process,
 			struct process_mapping *mappings, size_t nr, uint64_t now_ns)
 {
@@ -167,8 +165,8 @@ uint32_t walker_own_pid(const struct walker *walker, const struct process *proce
 }
 
 /*
- * The kernel knows workers by the name of their main thread, which some libraries change while a
- * task runs (PyTorch: pt_main_thread): the title identifies such a worker.
+ * Looks for a title. The kernel knows a worker by the name of its main thread, which some libraries
+ * change while a task runs (PyTorch: pt_main_thread); such a worker is recognized by its title.
  */
 static void title_scan(struct walker *walker, struct process *process)
 {
@@ -220,7 +218,7 @@ static void root_take(void *arg, const struct bpfprof_vma_record *record, const 
 	(void)record;
 }
 
-/* Keeps the origin of the files: naming code needs it, maybe after the end of the process. */
+/* Keeps the origin of the files, as code may be named after the process has ended. */
 static void origin_take(struct walker *walker, const struct process *process,
 			const struct collected *c)
 {
@@ -234,7 +232,7 @@ static void origin_take(struct walker *walker, const struct process *process,
 	uint64_t cost_ns;
 
 	origin.since_ns = c->task.start_ns;
-	/* Code objects from before its exec belong to another program. */
+	/* Code objects from before the exec belong to another program. */
 	if (process->known_ns)
 		origin.since_ns = origin_boot_ns(process->known_ns);
 
@@ -329,7 +327,7 @@ int walker_refresh(struct walker *walker, struct process *process, uint64_t now_
 		err = mappings_take(walker, process, &c, was_void, now_ns);
 	else if (err >= 0)
 		err = -ESRCH;
-	if (err == -ESRCH) /* half way through exec; the next sample tries again */
+	if (err == -ESRCH) /* the process is in the middle of exec; the next sample tries again */
 		process->read_ns = 0;
 	free(c.mappings);
 	return err;

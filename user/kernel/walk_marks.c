@@ -14,7 +14,7 @@
 
 /* Words of the C frame of a call of the eval loop; without optimization it has 200. */
 #define HELD_WORDS 512
-#define HELD_AHEAD 256 /* frames without a call between two calls */
+#define HELD_AHEAD 256 /* Python frames between two calls that no call runs */
 
 /*
  * Does the image switch between C stacks? That is greenlet's module, under the names of all its
@@ -91,7 +91,7 @@ static size_t held_find(const struct held *held, size_t place, uint64_t va)
 	return 0;
 }
 
-/* The place for the image of a call that holds its frame; else NULL. */
+/* The place for the image of a call that holds its frame; NULL: the call holds none. */
 static struct python_place *holding_place(const struct marking *m, uint64_t frame)
 {
 	uint32_t image = (uint32_t)((frame & BPFPROF_FRAME_MASK) >> BPFPROF_OFF_BITS);

@@ -14,11 +14,12 @@
 #include "bpfprof.h"
 #include "unwind_native.h"
 
-/* 1 in so many parts of the time may go into building pages, if they evict each other. */
+/* 1/BUILD_SHARE of the time may go into building pages, if they evict each other. */
 #define BUILD_SHARE 4
 #define BUILD_SAVED_NS (2 * NS_PER_SECOND)
 /*
- * A step by the rules of a real file takes 1 to 10 us: 25000 a second at least, and 100000 at once.
+ * A step by the rules of a real file takes 1 to 10 us: the limit allows at least 25000 a second,
+ * and 100000 at once.
  */
 #define STEP_SHARE 4
 #define STEP_SAVED_NS NS_PER_SECOND
@@ -38,7 +39,7 @@ int rows_build(struct walker *walker, struct image *image, uint32_t page, uint64
 			images_fail(walker->images, image, nr, now_ns);
 	}
 	if (nr == -ENODATA || (nr == -EIO && image->problem == IMAGE_NOT_ELF)) {
-		nr = 0; /* code of another machine, or no ELF file: only frame pointers are left */
+		nr = 0; /* code of another machine, or no ELF file: only frame pointers remain */
 	} else if (nr < 0) {
 		rows[0] = unreadable;
 		nr = 1;
@@ -47,7 +48,7 @@ int rows_build(struct walker *walker, struct image *image, uint32_t page, uint64
 	for (i = 0; i < nr && !expire_ns; i++)
 		if (unwind_row_kind(rows[i]) == ROW_UNPROVEN)
 			expire_ns = now_ns + UNPROVEN_NS;
-	/* A full arena in the kernel does not stop this walk. */
+	/* The walk goes on if the kernel's arena is full. */
 	tables_page_add(walker->tables, image->id, page, rows, (uint32_t)nr, now_ns, expire_ns);
 	return nr;
 }

@@ -27,18 +27,19 @@
 #include "bpfprof.skel.h"
 
 #define LINK_DEADLINE_MS 5000
-#define PERF_DEADLINE_MS 30000 /* for one at each place */
+#define PERF_DEADLINE_MS 30000 /* limit if each hook is a perf event of its own */
 #define SELF_FD_BYTES 32
 #define MAX_PYTHONS (BPFPROF_GPU_MAX_FILES / 2)
 #define MAX_PYTHON_SITES (BPFPROF_GPU_MAX_SITES / 2)
-#define MAX_SCOPED (4 * GPU_LINKS_MAX_PROCESSES) /* files in processes: three links each at most */
+/* Files in processes; each has three links at most. */
+#define MAX_SCOPED (4 * GPU_LINKS_MAX_PROCESSES)
 
 /*
- * Places where functions begin, where functions return whose end matters, and sites inside
- * functions.
+ * Links for the beginnings of functions, for the ends of functions whose end matters, and for sites
+ * inside functions.
  */
 struct pair {
-	int *fds; /* one for each of these, or with perf's uprobes for each place */
+	int *fds; /* one per group; perf's uprobes need one per hook */
 	size_t nr;
 };
 
@@ -68,15 +69,15 @@ struct gpu_links {
 	struct closer *closer;
 	bool by_perf; /* the kernel lacks uprobe_multi */
 	bool scoped;
-	struct hooked_file files[BPFPROF_GPU_MAX_FILES]; /* as in the map gpu_files */
+	struct hooked_file files[BPFPROF_GPU_MAX_FILES]; /* in the order of the map gpu_files */
 	int nr_files;
-	int nr_pythons; /* of these, and of the nr_sites of the library */
+	int nr_pythons; /* files among nr_files that are Pythons; nr_python_sites are their sites */
 	uint32_t nr_sites, nr_python_sites;
 	struct scoped processes[MAX_SCOPED];
 	size_t nr_processes;
 };
 
-/* A request for a thread, which owns it if the caller stops to wait. */
+/* A request to a thread. The thread owns it if the caller stops waiting. */
 struct link_job {
 	int file_fd;
 	int prog_fd;
@@ -171,7 +172,7 @@ static int program_fd(const struct gpu_links *links, enum purpose purpose)
 						 [RETURNS] = skel->progs.gpu_return,
 						 [SITES] = skel->progs.gpu_site };
 
-	if (!links->session->options.gpu) /* except windows of the profiler */
+	if (!links->session->options.gpu) /* only windows of the profiler are hooked */
 		return bpf_program__fd(skel->progs.window_called);
 	return bpf_program__fd(programs[purpose]);
 }
@@ -224,7 +225,7 @@ static void pair_close(struct gpu_links *links, struct pair *pair)
 	pair->fds = NULL;
 }
 
-/* Makes all links or none: a call of which only the return is seen would count as an error. */
+/* Makes all links or none: a call whose return alone is seen would count as an error. */
 static int pair_make(struct gpu_links *links, int nr, pid_t pid, struct pair *ret)
 {
 	struct pair pair = { 0 };
@@ -246,7 +247,10 @@ static bool may_work_later(int err)
 	return err == -EBUSY || err == -ETIMEDOUT;
 }
 
-/* Sets which links of a file count, and the offset of the rank in its communicators. */
+/*
+ * Publishes whether the links of a file for all processes count, and the offset of the rank in its
+ * communicators.
+ */
 static int file_publish(struct gpu_links *links, int nr, bool everywhere)
 {
 	const struct bpfprof_gpu_file wire = { .comm_rank = links->files[nr].library->comm_rank,
@@ -265,8 +269,8 @@ static bool is_python(const struct gpu_library *library)
 }
 
 /*
- * Each virtual environment may have its own Python; they must leave room for libraries with
- * calls.
+ * Is the limit for Pythons reached? Each virtual environment may have a Python of its own, and
+ * libraries with calls need room, too.
  */
 static bool too_many_pythons(const struct gpu_links *links, const struct gpu_library *library)
 {
@@ -295,10 +299,7 @@ static int sites_publish(struct gpu_links *links, struct hooked_file *file)
 	return 0;
 }
 
-/*
- * Hooks a file in all processes. Links of single processes count until those for all exist, and
- * not after.
- */
+/* Hooks a file in all processes. Until these links exist, the links of single processes count. */
 static int file_hook(struct gpu_links *links, int nr)
 {
 	struct hooked_file *file = &links->files[nr];
@@ -399,8 +400,7 @@ static bool has_room(const struct gpu_links *links, uint32_t pid)
 }
 
 /*
- * Hooks all files in all processes. A file that cannot be hooked so keeps its links of single
- * processes.
+ * Hooks all files in all processes. If this fails for a file, its links of single processes stay.
  */
 void gpu_links_widen(struct gpu_links *links)
 {
@@ -420,7 +420,7 @@ static int scoped_hook(struct gpu_links *links, struct scoped *process)
 	process->backoff.due_ns = 0;
 	if (may_work_later(err))
 		backoff_fail(&process->backoff, time_monotonic_ns());
-	if (err != -ESRCH) /* it has exited meanwhile */
+	if (err != -ESRCH) /* the process has exited meanwhile */
 		file->err = err;
 	return err;
 }

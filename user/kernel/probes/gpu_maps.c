@@ -61,7 +61,7 @@ bool gpu_map_next(struct gpu_map_walk *walk)
 {
 	while (!walk->err && walk->left--) {
 		walk->key = walk->next;
-		/* Read now, since the caller may delete the entry. */
+		/* The next key is read now, since the caller may delete the entry. */
 		walk->err = bpf_map__get_next_key(walk->map, &walk->key, &walk->next,
 						  bpf_map__key_size(walk->map));
 		if (lookup(walk->map, &walk->key, &walk->value) &&

@@ -22,16 +22,16 @@
 #include "proc/images.h"
 #include "proc/processes.h"
 
-#define MAX_SCANNED (4 * PROCESSES_MAX) /* processes, also those whose end was not seen */
+#define MAX_SCANNED (4 * PROCESSES_MAX) /* processes, including those whose end was not seen */
 #define MAX_LISTED (2 * BPFPROF_GPU_MAX_FILES)
 
-/* A process that was scanned, and its state at that time. */
+/* A scanned process with its state at that time. */
 struct scanned_process {
 	struct hash_node node;
 	uint32_t pid;
 	uint64_t start_ns, exec_id, read_ns;
 	size_t nr_mappings;
-	bool late; /* it inherited a library and ran before this was hooked in it */
+	bool late; /* it inherited a library, and ran before the library was hooked in it */
 };
 
 struct listed_image {
@@ -44,13 +44,13 @@ struct gpu_probes {
 	struct images *images;
 	struct gpu_links *links;
 	uint32_t next_image; /* the next image to scan */
-	struct gpu_hidden *hidden; /* the search of next_image for NCCL, or NULL */
+	struct gpu_hidden *hidden; /* the search for NCCL in next_image, or NULL */
 	struct gpu_probes_library libraries[MAX_LISTED];
 	struct gpu_links_file library_ids[MAX_LISTED];
-	int library_files[MAX_LISTED]; /* each one's number in links, or -1 */
+	int library_files[MAX_LISTED]; /* number in links, or -1 */
 	size_t nr_libraries;
 	struct gpu_probes_losses losses;
-	/* The rest is for links of single processes. */
+	/* The other fields are for links of single processes. */
 	struct processes *processes;
 	struct hash_table scanned;
 	struct listed_image listed[MAX_LISTED]; /* images that are hooked files */
@@ -107,8 +107,8 @@ static int library_hook(struct gpu_probes *probes, const struct gpu_library *lib
 }
 
 /*
- * Is a file with a problem listed? A program without an end forgets files that no process maps,
- * and then finds them again as new images.
+ * Is a file with a problem listed? A daemon forgets files that no process maps, and later finds
+ * them again as new images.
  */
 static bool is_listed(const struct gpu_probes *probes, const struct image *image)
 {
@@ -122,7 +122,10 @@ static bool is_listed(const struct gpu_probes *probes, const struct image *image
 	return false;
 }
 
-/* file: its number in links, or -errno. problem: static; NULL: the text of the errno. */
+/*
+ * Lists a library. file: its number in links, or -errno. problem: a static text; NULL: the text of
+ * the errno.
+ */
 static void library_list(struct gpu_probes *probes, const struct image *image,
 			 const struct gpu_library *library, int file, const char *problem)
 {
@@ -167,13 +170,13 @@ static bool name_begins(const struct image *image, const char *with)
 	return !strncmp(name ? name + 1 : image->path, with, strlen(with));
 }
 
-/* Does it have the name of a file with PyTorch's probes, and are these wanted? */
+/* Does the name belong to a library with PyTorch's probes, and are these wanted? */
 static bool is_torch(const struct gpu_probes *probes, const struct image *image)
 {
 	return probes->session->options.gpu_tensors && name_begins(image, "libc10_cuda.so");
 }
 
-/* Does it have the name of a file that may have Python's probes, and are these wanted? */
+/* Does the name belong to a file that may have Python's probes, and are these wanted? */
 static bool may_be_python(const struct gpu_probes *probes, const struct image *image)
 {
 	return probes->session->options.gpu_gc &&
@@ -204,7 +207,7 @@ static void image_is_file(struct gpu_probes *probes, uint32_t image, int file)
 			(struct listed_image){ .image = image, .file = file };
 }
 
-/* 0; -ENODATA: it has no probes of that layer; -EBADMSG: none that can be read. */
+/* 0; -ENODATA: the file has no probes of that layer; -EBADMSG: no probe can be read. */
 static int sites_read(struct gpu_probes *probes, struct gpu_library *ret, const struct image *image,
 		      enum bpfprof_gpu_layer layer)
 {
@@ -219,7 +222,7 @@ static int sites_read(struct gpu_probes *probes, struct gpu_library *ret, const 
 		return err == -ENODATA ? err : -EBADMSG;
 	if (!is_listed(probes, image))
 		probes->losses.nr_bad_sites[layer] += nr_bad;
-	if (layer == GPU_LAYER_PYTHON && nr_bad) /* one of the two probes is of no use alone */
+	if (layer == GPU_LAYER_PYTHON && nr_bad) /* one of the two probes alone is useless */
 		return -EBADMSG;
 	if (!nr || nr > GPU_SITES_MAX - ret->nr_sites)
 		return -EBADMSG;
@@ -256,7 +259,7 @@ static void unsearched_list(struct gpu_probes *probes, const struct image *image
 				   : "its symbols cannot be searched for NCCL");
 }
 
-/* -EAGAIN: the search continues after end_ns. */
+/* Searches a file for NCCL. -EAGAIN: the search continues after end_ns. */
 static int hidden_read(struct gpu_probes *probes, struct gpu_library *ret,
 		       const struct image *image, uint64_t end_ns)
 {
@@ -276,8 +279,8 @@ static int hidden_read(struct gpu_probes *probes, struct gpu_library *ret,
 }
 
 /*
- * 0: the library has functions to hook; -EAGAIN: the search continues; else the error that the
- * library is listed with, if at all.
+ * Finds the functions to hook. 0: there are some; -EAGAIN: the search continues; or the error that
+ * is listed for the library, if it is listed.
  */
 static int library_read(struct gpu_probes *probes, struct gpu_library *ret,
 			const struct image *image, uint64_t end_ns)

@@ -10,9 +10,9 @@
 #include "bpfprof.h"
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
-#define SOFTIRQ_BYTES 16384 /* of kernel/softirq.c */
+#define SOFTIRQ_BYTES 16384 /* upper limit for the text of kernel/softirq.c */
 #define IRQ_GAP_BYTES 256 /* between entries of interrupts */
-#define FRED_BYTES 4096 /* of entry_64_fred.S */
+#define FRED_BYTES 4096 /* upper limit for the text of entry_64_fred.S */
 
 bool interrupt_text_has_fred(const char *cpuinfo_path)
 {
@@ -27,7 +27,7 @@ bool interrupt_text_has_fred(const char *cpuinfo_path)
 		for (at = strstr(line, " fred"); at; at = strstr(at + 1, " fred"))
 			if (at[5] == ' ' || at[5] == '\n')
 				return true;
-		return false; /* all CPUs are alike in that */
+		return false; /* all CPUs have the same features */
 	}
 	return false;
 }
@@ -48,7 +48,9 @@ static void find_idt(struct bpfprof_cfg *cfg, const char *path)
 		return;
 	cfg->softirq_start = ranges[0].start;
 	cfg->softirq_end = ranges[0].end;
-	/* Compilers may split it; the text between the parts belongs to softirq.c, too. */
+	/*
+	 * Compilers may split do_softirq(); the text between the parts belongs to softirq.c, too.
+	 */
 	if (part->start && part->start < cfg->softirq_start &&
 	    cfg->softirq_start - part->start < SOFTIRQ_BYTES)
 		cfg->softirq_start = part->start;
@@ -76,7 +78,7 @@ static void find_fred(struct bpfprof_cfg *cfg, const char *path)
 	cfg->fred_user_start = all->start;
 	cfg->fred_user_end = kernel->start;
 	cfg->fred_kernel_start = kernel->start;
-	/* A namesake elsewhere must not make all text between an entry. */
+	/* A symbol with the same name elsewhere must not make all text between them an entry. */
 	cfg->fred_kernel_end = all->end - all->start > FRED_BYTES ? kernel->end : all->end;
 }
 
@@ -89,7 +91,7 @@ void interrupt_text_find(struct bpfprof_cfg *cfg, const char *kallsyms_path, boo
 
 void interrupt_text_find_wakes(struct bpfprof_cfg *cfg, const char *kallsyms_path)
 {
-	/* Compilers may merge two of them. */
+	/* Compilers may merge two of these functions. */
 	struct kallsyms_range ranges[] = { { .name = "irqentry_exit" },
 					   { .name = "irqentry_exit_to_user_mode" },
 					   { .name = "try_to_wake_up" } };
