@@ -58,7 +58,7 @@ bool bpf_reads_refused(void)
 				       NULL) == 0;
 }
 
-/* Loads "return 0" for one attachment point; a descriptor or -errno. */
+/* Loads "return 0" for one attachment point. Returns a descriptor or -errno. */
 static int tracing_load(__u32 btf_id, enum bpf_attach_type type)
 {
 	const struct bpf_insn insns[] = {
@@ -81,7 +81,10 @@ static bool tracepoint_loads(const struct btf *btf, const char *type_name)
 	return fd >= 0;
 }
 
-/* An iterator program loads, and a link for one process can be made (since 6.1). */
+/*
+ * Checks that an iterator program loads, and that a link for one process can be made (since Linux
+ * 6.1).
+ */
 static void probe_task_vma(struct bpf_features *features, const struct btf *btf)
 {
 	int id = btf__find_by_name_kind(btf, "bpf_iter_task_vma", BTF_KIND_FUNC);

@@ -44,7 +44,7 @@ static void on_sample(struct burst *burst, const struct aggregate_input *input)
 		thread_find(burst->dump, input->sample->task.pid, input->sample->task.tid);
 	bool good = thread_sample_is_whole(input);
 
-	/* The first good sample is kept; until there is one, any. */
+	/* The first good sample is kept; before it, the last bad one. */
 	if (!thread || !thread->running || thread->sampled_well || burst->error)
 		return;
 	burst->error = thread_sample_take(thread, input, burst->dump->strings);

@@ -14,10 +14,10 @@
 #define FILE_NAME_MAX 32
 #define MIB (1ULL << 20)
 #define BUDGET_CPUS 32
-#define BUDGET_BYTES (64 * MIB) /* for so many */
-#define BUDGET_PER_CPU (MIB / 2) /* for each further one */
+#define BUDGET_BYTES (64 * MIB) /* for BUDGET_CPUS */
+#define BUDGET_PER_CPU (MIB / 2) /* for each CPU above BUDGET_CPUS */
 
-/* The number in a file; UINT64_MAX for "max", and for a file that is not there. */
+/* The number in a file; UINT64_MAX for "max", and if the file does not exist. */
 static uint64_t limit_read(const char *path)
 {
 	__cleanup(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -30,7 +30,7 @@ static uint64_t limit_read(const char *path)
 	return strtoull(text, NULL, 10);
 }
 
-/* From mount/cgroup up to mount itself. */
+/* The lowest limit in the directories from mount/cgroup up to mount itself. */
 static uint64_t lowest_limit(const char *mount, const char *cgroup, const char *name)
 {
 	char path[2 * PATH_MAX];
@@ -41,7 +41,7 @@ static uint64_t lowest_limit(const char *mount, const char *cgroup, const char *
 	if (len < 0 || (size_t)len >= sizeof(path) - FILE_NAME_MAX)
 		return lowest;
 	for (size_t end = (size_t)len;; end--) {
-		/* At the end of every part of the path, the last one being mount. */
+		/* This happens at the end of each part of the path; the last part is mount. */
 		if (end > root && path[end] && path[end] != '/')
 			continue;
 		snprintf(path + end, FILE_NAME_MAX, "/%s", name);

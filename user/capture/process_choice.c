@@ -36,7 +36,7 @@ static int pid_check(pid_t pid, struct buf *why)
 	if (!err && !target.zombie && (!target.leader || target.leader == target.pid))
 		return 0;
 	if (err && err != -ESRCH)
-		return 0; /* it lives, but hides */
+		return 0; /* the process lives, but its files cannot be read */
 	if (!err && target.zombie)
 		buf_printf(why,
 			   "pid %d: the process has exited and only waits for its parent (zombie)",

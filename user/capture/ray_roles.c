@@ -36,7 +36,10 @@ static bool maps_ray(const struct sampler *sampler, const struct process *proces
 	return false;
 }
 
-/* Reading arguments costs: only of those that may be part of a cluster. */
+/*
+ * Can the process be a part of a Ray cluster? Reading its arguments costs time, so only candidates
+ * are read.
+ */
 static bool is_candidate(const struct sampler *sampler, const struct process *process,
 			 const struct bpfprof_sample *sample)
 {
@@ -62,7 +65,7 @@ void ray_roles_poll(struct sampler *sampler, struct process *process,
 	    process->exec_id != sample->task.exec_id || !is_candidate(sampler, process, sample))
 		return;
 	len = proc_argv_read(sampler->reader.runner, argv, sizeof(argv), (pid_t)pid);
-	if (len == -ETIMEDOUT) /* it would hold us up again and again */
+	if (len == -ETIMEDOUT) /* another read would take as long */
 		process->owner->role_due_ns = UINT64_MAX;
 	if (len < 0)
 		return;

@@ -23,8 +23,8 @@
 #define MESSAGE_MAX 4096
 
 /*
- * We run rarely and shortly, but mappings must be read before a short process ends:
- * a short slice (Linux 6.12) gets us a CPU sooner without any more of it.
+ * bpfprof runs rarely and for short times, but it must read mappings before a short process ends. A
+ * short slice (Linux 6.12) gives it a CPU sooner, and no more CPU time.
  */
 static void ask_short_slice(void)
 {

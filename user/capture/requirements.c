@@ -31,7 +31,7 @@
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 #define BTF_PATH "/sys/kernel/btf/vmlinux"
-#define INIT_PID_NS 0xEFFFFFFCU /* inode numbers of the first namespaces, fixed since Linux 3.8 */
+#define INIT_PID_NS 0xEFFFFFFCU /* inode numbers of the initial namespaces, fixed since Linux 3.8 */
 #define INIT_USER_NS 0xEFFFFFFDU
 #define MIB (1ULL << 20)
 #define GPU_KERNEL "Linux 6.6 or newer, or CAP_SYS_ADMIN; all but gpu and --gpu works without"
@@ -76,7 +76,7 @@ void requirements_add(struct requirements *reqs, const char *name, enum requirem
 	reqs->items[reqs->nr++] = req;
 }
 
-/* First line of a small file: 0 or -errno. */
+/* Reads the first line of a small file: 0 or -errno. */
 static int line_read(const char *path, char *dst, size_t cap)
 {
 	__cleanup(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -106,7 +106,7 @@ static bool has_capability(int capability)
 {
 	uint64_t set = capabilities_effective();
 
-	/* CAP_SYS_ADMIN stands for both of the younger two. */
+	/* CAP_SYS_ADMIN includes both of these newer capabilities. */
 	if ((capability == CAP_BPF || capability == CAP_PERFMON) && set >> CAP_SYS_ADMIN & 1)
 		return true;
 	return set >> capability & 1;
@@ -149,7 +149,7 @@ static unsigned long seccomp_mode(void)
 	return field ? strtoul(field + sizeof("\nSeccomp:") - 1, NULL, 10) : 0;
 }
 
-/* Reasons for which bpf(2) is refused although the capability is there. */
+/* The remedy if bpf(2) is refused although the process has the capability. */
 static const char *bpf_refused_remedy(void)
 {
 	if (!namespace_is("/proc/self/ns/user", INIT_USER_NS))
@@ -163,7 +163,7 @@ static const char *bpf_refused_remedy(void)
 	       "docker run --security-opt apparmor=unconfined";
 }
 
-/* Kernels that can hang when a profiler reads user memory; the fix is of June 2023. */
+/* Can the kernel hang when a profiler reads user memory? The fix is of June 2023. */
 static bool kernel_may_hang(const struct utsname *name)
 {
 	const char *debian = strstr(name->version, "Debian ");
@@ -259,7 +259,10 @@ static int cpu_event_open(uint32_t type, uint64_t config)
 	return fd < 0 ? -errno : (int)fd;
 }
 
-/* Refused: by whom? Above 2 it is the sysctl, with a patch that Debian's and Ubuntu's kernels carry. */
+/*
+ * The remedy if perf_event_open() is refused. A sysctl above 2 is the reason; a patch of Debian's
+ * and Ubuntu's kernels adds these values.
+ */
 static const char *perf_remedy(const char *paranoid)
 {
 	if (!has_capability(CAP_PERFMON))
@@ -365,7 +368,7 @@ static void probe_bpf(struct requirements *reqs, bool with_btf)
 	}
 	requirements_add(reqs, "bpf", REQUIREMENT_OK, NULL, "allowed");
 	probe_bpf_features(reqs, with_btf);
-	if (with_btf) /* not before each sampling */
+	if (with_btf) /* this probe is too slow for the start of a recording */
 		probe_gpu_calls(reqs);
 	if (!line_read("/proc/sys/net/core/bpf_jit_enable", jit, sizeof(jit)) && *jit == '0')
 		requirements_add(reqs, "bpf_jit", REQUIREMENT_WARN,

@@ -40,8 +40,7 @@
 #define LEARN_NS                                                                                   \
 	(NS_PER_SECOND / 5) /* 50 processes with torch take more than 50 ms on a slow machine */
 #define LEARN_ALL_NS (10 * NS_PER_SECOND)
-#define WINDOWS_LOOK_NS                                                                            \
-	(20 * 1000000ULL) /* for new libraries, between two looks at what has come */
+#define WINDOWS_LOOK_NS (20 * 1000000ULL) /* between two scans for new libraries */
 #define MESSAGE_MAX 4096
 
 static void on_sample(struct sampler *sampler, const struct sample_view *view)
@@ -49,7 +48,7 @@ static void on_sample(struct sampler *sampler, const struct sample_view *view)
 	struct aggregate_input input;
 	struct event event = { .kind = EVENT_SAMPLE, .input = &input };
 
-	if (view->sample->flags & BPFPROF_SAMPLE_WAKER) { /* whoever it is */
+	if (view->sample->flags & BPFPROF_SAMPLE_WAKER) { /* wakers are not filtered */
 		sampler_input_fill(sampler, view, &input);
 		wakers_add(sampler->wakers, &input);
 		return;
@@ -134,7 +133,7 @@ static void windows_report(struct sampler *sampler)
 			 gpu_probes_losses(sampler->windows)->nr_refused);
 }
 
-/* Leaves perf or timer in place of auto. An exit status. */
+/* Replaces auto by perf or timer. Returns an exit status. */
 static int choose_clock(struct session_options *session)
 {
 	enum session_clock asked = session->clock;
@@ -199,7 +198,7 @@ static int cannot_start(int err)
 	return err == -EPERM || err == -EACCES ? EXIT_PRIVILEGE : EXIT_FAILED;
 }
 
-/* pid -> parent of all processes there are. */
+/* A process and its parent. */
 struct parent {
 	pid_t pid, parent;
 };
@@ -219,7 +218,10 @@ static int note_parent(void *arg, pid_t pid, const struct proc_usage *usage)
 	return 0;
 }
 
-/* In a pid namespace of our own samples have other pids than /proc and the user. 0: it is gone. */
+/*
+ * The pid in the kernel's view: in a pid namespace, /proc and the user have other pids. 0: the
+ * process has ended.
+ */
 static uint32_t kernel_pid(struct sampler *sampler, pid_t pid)
 {
 	struct bpfprof_task_id task = { 0 };
@@ -247,7 +249,7 @@ static int targets_add(struct sampler *sampler, pid_t pid, uint32_t groups, stru
 	for (i = 0; i < parents->nr && !err; i++) {
 		if (parents->list[i].parent != pid)
 			continue;
-		parents->list[i].parent = 0; /* once is enough */
+		parents->list[i].parent = 0; /* the child is added once */
 		err = targets_add(sampler, parents->list[i].pid, groups, parents, &child);
 	}
 	return err;
@@ -261,7 +263,10 @@ int sampler_targets_add(struct sampler *sampler, const pid_t *pids, size_t nr_pi
 	size_t i;
 	int err = 0, round;
 
-	/* Children made while the first list was read are in the second; later ones BPF adds. */
+	/*
+	 * The second list has the children that were made while the first one was read; BPF adds
+	 * later ones.
+	 */
 	for (round = 0; round < 2 && !err; round++) {
 		parents.nr = 0;
 		if (nr_pids && !sampler->options->no_subprocesses)
@@ -293,7 +298,7 @@ static int setup_targets(struct sampler *sampler)
 	if (!err && options->child)
 		err = targets_add(sampler, options->child, SAMPLER_GROUP | BPFPROF_TARGET_AT_EXEC,
 				  &none, &child);
-	/* One that has ended since sampler_check_targets() ended before anybody listened. */
+	/* A target that has ended since sampler_check_targets() raised no exit event. */
 	for (i = 0; i < options->nr_pids && !err; i++)
 		if (!target_probe(options->pids[i], &target) && target.zombie)
 			session_target_remove(&sampler->reader.session,
@@ -302,20 +307,20 @@ static int setup_targets(struct sampler *sampler)
 }
 
 /*
- * The kernel cannot walk a process that it does not know, and Python frames cannot be had later:
- * so those that are there already are looked at before sampling starts, as many as
- * can be in a moment, the latest first.
+ * The kernel cannot walk a process that it does not know, and Python frames cannot be read later.
+ * So this reads the existing processes before sampling starts: as many as possible in a short time,
+ * the newest first.
  */
 static void learn_processes(struct sampler *sampler)
 {
-	/* Without samples, nothing makes the others known later. */
+	/* Without samples nothing reports the other processes later. */
 	uint64_t limit_ns = sampler->reader.session.options.gpu ? LEARN_ALL_NS : LEARN_NS;
 	uint64_t start_ns = time_monotonic_ns(), now_ns = start_ns;
 	struct parents all = { 0 };
 	pid_t pid;
 	int err = 0;
 
-	/* Those were looked at when they became targets. */
+	/* The targets were read when they were added. */
 	if (sampler->reader.session.options.filter &&
 	    !session_pids_are_the_nodes(&sampler->reader.session))
 		return;
@@ -326,7 +331,10 @@ static void learn_processes(struct sampler *sampler)
 		if (!sampler->reader.session.options.filter ||
 		    session_is_target(&sampler->reader.session, pid))
 			err = walker_learn(&sampler->reader.walker, (uint32_t)pid, now_ns, NULL);
-		/* One that is about to map something keeps us waiting: asked once more. */
+		/*
+		 * The process may be about to map something, so that its lock is busy: one more
+		 * try.
+		 */
 		if (err == -ETIMEDOUT && sampler->reader.session.options.gpu)
 			walker_learn(&sampler->reader.walker, (uint32_t)pid, now_ns, NULL);
 		err = 0;
@@ -335,7 +343,7 @@ static void learn_processes(struct sampler *sampler)
 	free(all.list);
 }
 
-/* It may have no sample, if all that runs are its children. */
+/* The target may have no sample if only its children run. */
 static void target_program_note(struct sampler *sampler)
 {
 	const struct process *process;
@@ -469,7 +477,9 @@ bool sampler_targets_ended(const struct sampler *sampler)
 	if (!options->nr_pids || options->nr_comms || options->nr_workers || options->child)
 		return false;
 	for (i = 0; i < options->nr_pids; i++)
-		/* One that has exited is no target any more, also while its parent leaves it a zombie. */
+		/*
+		 * A target that has exited counts as ended, even if its parent leaves it a zombie.
+		 */
 		if (sampler->target_pids[i] &&
 		    session_is_target(&sampler->reader.session, (pid_t)sampler->target_pids[i]) &&
 		    (!kill(options->pids[i], 0) || errno == EPERM))

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Finds the container of a process, when the program starts and with its first sample. Without an
- * answer the search is repeated, ever less often: the files of a container may come after its process.
+ * Finds the container of a process when its program starts, and with its first sample. Without an
+ * answer the search is repeated, ever less often: the files of a container may appear after its
+ * process.
  */
 #include "capture/sampler.h"
 
@@ -12,7 +13,7 @@
 #include "proc/processes.h"
 
 /*
- * A new container takes the reading of some files, and samples wait meanwhile: at most 10% of the
+ * The search for a new container reads some files, and samples wait meanwhile: at most 10% of the
  * time, and a fifth of a second at once.
  */
 #define ASK_SHARE 10
@@ -22,7 +23,7 @@
 #define ASK_AGAIN_MAX_NS (64 * NS_PER_SECOND)
 #define EXPIRE_EVERY_NS (60 * NS_PER_SECOND)
 
-/* A process outside of our pid namespace has no /proc here; it is counted once. */
+/* A process outside of bpfprof's pid namespace has no /proc here; it is counted once. */
 static bool is_outside(struct sampler *sampler, struct process *process)
 {
 	if (process->place.agent_pid)

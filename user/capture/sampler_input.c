@@ -27,8 +27,9 @@ bool sampler_comm_matches(const struct capture_options *options, const char comm
 }
 
 /*
- * With --comm and --worker the kernel samples every process, and this function chooses, since any
- * process may take a matching name at any time. Pids of -p are targets in the kernel's map, too.
+ * Does the sample pass the filters? With --comm and --worker the kernel samples every process,
+ * since any process may take a matching name at any time. The pids of -p are also filtered in the
+ * kernel.
  */
 static bool is_wanted(struct sampler *sampler, const struct aggregate_input *input)
 {
@@ -37,7 +38,7 @@ static bool is_wanted(struct sampler *sampler, const struct aggregate_input *inp
 
 	if (!container_filter_matches(&options->containers, input->container))
 		return false;
-	/* With steps, the kernel has left out calls outside of them. */
+	/* With steps, the kernel drops calls outside of them. */
 	if (sampler->steps && sample->flags & BPFPROF_SAMPLE_CALL)
 		return sampler->reader.session.options.filter ||
 		       worker_steps_know(sampler->steps, &sample->task);

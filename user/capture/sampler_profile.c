@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* From the samples of an interval to its profile. */
+/* Makes the profile of an interval from its samples. */
 #include "capture/sampler.h"
 
 #include "base/host_name.h"

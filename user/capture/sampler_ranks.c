@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Finds the rank of a process in its environment, when the program starts, or else with its first
- * sample. One read is enough, since a program keeps the environment it was started with. A child that
- * only forks has the rank of its parent.
+ * Finds the rank of a process in its environment, when its program starts, or else with its first
+ * sample. One read is enough, since a program keeps its first environment. A child that only forks
+ * has the rank of its parent.
  */
 #include "capture/sampler.h"
 
@@ -20,7 +20,7 @@
 #define ASK_SAVED_NS (NS_PER_SECOND / 10)
 #define CGROUP_MAX_BYTES 4096
 
-/* Counts why a read failed, or was cut. */
+/* Counts why a read failed, or was incomplete. */
 static void failure_count(struct sampler_ranks_stats *stats, int err)
 {
 	switch (err) {
@@ -71,7 +71,10 @@ void sampler_ranks_scan(struct sampler *sampler, struct process *process)
 		return;
 	pid = session_own_pid(&sampler->reader.session, process->pid, process->place.agent_pid);
 	if (!pid || process->dead) {
-		/* A later event may bring the pid in our namespace; each case is counted once. */
+		/*
+		 * A later event may bring the pid in bpfprof's namespace; each case is counted
+		 * once.
+		 */
 		if (process->dead || process->place.mnt_ns) {
 			process->ranks_known = true;
 			sampler->ranks.exited += process->dead;

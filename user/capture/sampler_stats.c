@@ -16,7 +16,7 @@
 #include "python/codes.h"
 #include "python/pythons.h"
 
-/* Parts of a sampler, whose rows name them in .zero. */
+/* The parts of a sampler. A row names its parts in .zero. */
 enum part {
 	ALWAYS = 1,
 	CLOCK = 2,
@@ -48,8 +48,8 @@ struct counts {
 #define WAIT(counter) AT(waits[WAIT_COUNT_##counter])
 
 /*
- * In the order of --stats. A row whose .zero names a part is reported when that part runs, even if it
- * counted nothing.
+ * The rows have the order of --stats. A row whose .zero names a part is reported when that part
+ * runs, even if it is 0.
  */
 const struct counter sampler_counters[] = {
 	{ COUNTER_LOST, "ring_full", BPF(RING_FULL),
@@ -333,7 +333,7 @@ static enum counter_group group_of(const struct sampler *sampler, const struct c
 	switch (row->offset) {
 	case AT(tick_skipped):
 	case BPF(TIMER_LATE):
-		/* Without samples of the clock none is lost. */
+		/* Without samples of the clock no sample is lost. */
 		return sampler->reader.session.options.gaps_alone ? COUNTER_CLOCK : COUNTER_LOST;
 	case BPF(TITLES_LOST):
 	case BPF(TITLES_LIMITED):

@@ -14,9 +14,9 @@
 #include "profile/aggregate.h"
 #include "python/pythons.h"
 
-/* Samples on their way may refer to files that were mapped a moment ago. */
+/* Samples in flight may refer to files that were mapped a moment ago. */
 #define IDLE_NS (10 * NS_PER_SECOND)
-/* A program that runs now and then keeps its ids, of which there are a million. */
+/* A program that runs now and then keeps its ids; there are a million ids. */
 #define UNUSED_NS (600 * NS_PER_SECOND)
 
 static uint64_t before(uint64_t now_ns, uint64_t ns)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Waits of threads: the work of a sampler for --wall and --off-cpu, beside its clock. Most of it is
- * due where an interval ends, for threads that wait then: an open wait has sent no event yet, and a
- * thread that has slept since before the start has sent none at all.
+ * Counts the waits of threads for --wall and --off-cpu, beside the clock of the sampler. Most of
+ * the work is due at the end of an interval, for threads that wait then: an open wait has sent no
+ * event yet, and a thread that has slept since before the start has sent none at all.
  */
 #include "capture/sampler.h"
 
@@ -28,13 +28,13 @@
 /* The default limit for reading the stacks of a whole node. */
 #define READING_NS (10 * NS_PER_SECOND)
 #define TASK_UNINTERRUPTIBLE 2
-#define TRIES 5 /* to read the state of a thread between two of its samples */
-/* A sample arrives later than it is counted: its stack is walked in between. */
+#define TRIES 5 /* reads of a thread's state between two of its samples */
+/* A sample arrives after it is counted: its stack is walked in between. */
 #define FLIGHT_NS 1000000ULL
 #define PAUSE_NS 250000L
 #define PAUSES 400 /* for all threads together */
 #define TASKS_AT_ONCE                                                                              \
-	128 /* threads of a process; each takes 1.3 KB, and the memory that is read for it */
+	128 /* threads of a process; each takes 1.3 KB, and the memory that is read for its stack */
 #define UNMERGED ((uint64_t)BPFPROF_FRAME_MARKER << BPFPROF_FRAME_SHIFT | PYTHON_FRAME_UNMERGED)
 
 enum settles {
@@ -51,12 +51,12 @@ struct cutting {
 	uint64_t deadline_ns;
 	uint64_t tasks_ns; /* when the states of the threads were read */
 	struct dump dump;
-	/* For the process that is read now. */
+	/* The other fields are about the process that is being read. */
 	struct tasks tasks; /* at most TASKS_AT_ONCE */
 	uint32_t *tids; /* threads that wait, at most TASKS_MAX */
 	size_t nr_tids;
 	size_t nr_scanned;
-	uint32_t kernel_pid; /* 0: it may not be asked for */
+	uint32_t kernel_pid; /* 0: the process is not recorded */
 };
 
 int sampler_waits_start(struct sampler *sampler)
@@ -86,7 +86,10 @@ static void view_begin(struct sampler *sampler, struct sample_view *view,
 	view->title = process->title;
 }
 
-/* at_ns: the end of the time; 0: the thread has ended, and its number may belong to another one. */
+/*
+ * at_ns: the end of the interval; 0: the thread has ended, and its tid may belong to another
+ * thread.
+ */
 static void rest_fill(const struct sampler *sampler, const struct bpfprof_waiter *waiter,
 		      uint64_t at_ns, struct thread_rest *ret)
 {
@@ -129,7 +132,7 @@ void sampler_waits_thread_end(struct sampler *sampler, const struct bpfprof_wait
 						       .rest = &rest });
 }
 
-/* Did the thread begin to run, or was it sampled, a moment ago? Then a sample is on its way. */
+/* Did the thread begin to run, or was it sampled, a moment ago? Then a sample is in flight. */
 static bool is_in_flight(struct cutting *cutting, const struct bpfprof_waiter *waiter)
 {
 	const struct timespec pause = { .tv_nsec = PAUSE_NS };
@@ -142,7 +145,7 @@ static bool is_in_flight(struct cutting *cutting, const struct bpfprof_waiter *w
 	return true;
 }
 
-/* As waits_find(), after all samples from before have come. */
+/* Does the same as waits_find(), after all earlier samples have arrived. */
 static int thread_scan(struct cutting *cutting, const struct bpfprof_task_id *task,
 		       struct bpfprof_waiter *ret)
 {
@@ -189,7 +192,7 @@ static void waiters_settle(struct cutting *cutting, enum settles which)
 	waits_each(cutting->sampler->waits, waiter_settle, cutting);
 }
 
-/* Takes the kernel addresses of the stack, and the user frames of the thread if it was read. */
+/* Copies the kernel addresses of the stack, and the user frames of the thread if they were read. */
 static void frames_take(struct sampler *sampler, struct sample_view *view,
 			const struct bpfprof_task_state *state, const struct dump *dump,
 			const struct thread_dump *thread, uint64_t *user)
@@ -265,7 +268,7 @@ static void wait_add(struct cutting *cutting, const struct bpfprof_task_state *s
 		return;
 	sampler->waits_open++;
 	sampler->waits_unread += !sleeper.is_read;
-	if (!sleeper.is_read) /* as if it were another wait the next time: then, maybe */
+	if (!sleeper.is_read) /* the wait counts as a new one next time, and may be read then */
 		rest->since_ns = 0;
 	thread_times_open(cutting->cut->times, &input, rest);
 }
@@ -299,7 +302,7 @@ static bool is_asleep(const struct bpfprof_task_state *state)
 	return !state->exit_state && state->state;
 }
 
-/* Has the thread slept since before the start, as the kernel knows it? */
+/* Has the thread slept since before the start? The kernel knows. */
 static bool slept_before_start(const struct cutting *cutting,
 			       const struct bpfprof_task_state *state)
 {
@@ -332,7 +335,9 @@ static bool is_waiting(struct cutting *cutting, const struct bpfprof_task_state 
 	return thread_times_wants_stack(cutting->cut->times, &state->task, rest);
 }
 
-/* Lists threads that wait for process_cut(), and settles the others that have slept since the start. */
+/*
+ * Lists waiting threads for process_cut(), and settles the others that have slept since the start.
+ */
 static void tasks_settle(struct cutting *cutting)
 {
 	struct bpfprof_sample sample;
@@ -384,7 +389,7 @@ static int task_take(void *arg, const struct bpfprof_task_state *state)
 	return 0;
 }
 
-/* Reads the threads of the process that wait: the chosen ones, or all. */
+/* Reads the waiting threads of the process: the chosen ones, or all. */
 static void threads_cut(struct cutting *cutting, pid_t pid, const struct tasks_choice *choice)
 {
 	struct sampler *sampler = cutting->sampler;
@@ -423,7 +428,9 @@ static void threads_cut(struct cutting *cutting, pid_t pid, const struct tasks_c
 	tasks_fini(&tasks);
 }
 
-/* All threads of the process that wait, some at a time: each takes memory while it is read. */
+/*
+ * Reads all waiting threads of the process, in groups: each thread takes memory while it is read.
+ */
 static void process_cut(struct cutting *cutting, pid_t pid)
 {
 	struct tasks_choice choice = { .kernel_pid = cutting->kernel_pid };
@@ -483,7 +490,10 @@ static void stacks_read(struct cutting *cutting)
 		processes_scan(cutting);
 		dump_fini(&cutting->dump);
 	}
-	/* A child would keep files open for whose end the command of `-- CMD` may wait. */
+	/*
+	 * A child process would keep the files open, and the command of `-- CMD` may wait until
+	 * they are closed.
+	 */
 	thread_read_end(&sampler->reader, THREAD_OWNER_WAITS);
 }
 
@@ -494,7 +504,7 @@ void sampler_waits_rotate(struct sampler *sampler, const struct sampler_rotate *
 	stream_take(sampler->stream);
 	waiters_settle(&cutting, SETTLE_FIRST);
 	stacks_read(&cutting);
-	/* The waits of these threads were over by then, or could not be read. */
+	/* The waits of these threads have ended meanwhile, or could not be read. */
 	waiters_settle(&cutting, SETTLE_REST);
 }
 

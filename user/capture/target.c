@@ -31,7 +31,10 @@ static void copy_printable(char *dst, size_t cap, const char *name)
 	dst[i] = 0;
 }
 
-/* The words of the auxiliary vector are as wide as the program; only newer kernels show it to us. */
+/*
+ * The bits of an address of the program, as in its auxiliary vector. Older kernels do not show the
+ * vector.
+ */
 static int auxv_bits(pid_t pid)
 {
 	union {
@@ -60,7 +63,7 @@ pid_t target_pod_pid(pid_t pid)
 	if (proc_file_read(status, sizeof(status), pid, "status") < 0)
 		return 0;
 	field = status_field(status, "NSpid");
-	/* Outermost first, tabs between them. */
+	/* The outermost pid comes first, with tabs between the pids. */
 	for (; field && *field >= '0' && *field <= '9'; field = end + (*end == '\t'))
 		number = strtoul(field, &end, 10);
 	return number <= INT_MAX ? (pid_t)number : 0;

@@ -33,8 +33,8 @@ struct worker {
 	struct hash_node node;
 	struct process_key key;
 	struct bpfprof_task_id task;
-	uint32_t own_pid; /* in our own pid namespace, 0: not known */
-	char *name; /* in the first title that was seen */
+	uint32_t own_pid; /* in bpfprof's pid namespace, 0: not known */
+	char *name; /* the name in the first title */
 	int pattern;
 	char *title; /* the last title; NULL: not known */
 	struct calls calls;
@@ -53,7 +53,8 @@ struct worker_steps {
 	bool changed; /* some worker may have made its last step */
 	uint64_t nr_changes, nr_bad, nr_full, nr_forgotten;
 	uint64_t nr_unread; /* processes that could not be read at the start */
-	uint64_t nr_outside, nr_late; /* samples: in no wanted step; too old to know */
+	/* Samples outside of wanted steps; samples too old to decide. */
+	uint64_t nr_outside, nr_late;
 	uint64_t
 		nr_forgotten_samples; /* samples in calls that counted as steps before the first window */
 	void (*notify)(void *arg, const struct bpfprof_task_id *task, bool begins);
@@ -117,7 +118,7 @@ static struct worker *worker_find(struct worker_steps *all, const struct bpfprof
 	return process_map_find(&all->workers, task->pid, task->start_ns);
 }
 
-/* Makes room if a worker has exited. False: all of them live. */
+/* Removes a worker that has exited if the table is full. False: all workers live. */
 static bool make_room(struct worker_steps *all)
 {
 	struct worker *worker;
@@ -204,7 +205,7 @@ static int judge(const struct worker_steps *all, const char *title, bool class_t
 			 : worker_match(options->workers, options->nr_workers, &names);
 }
 
-/* Its steps overlap, and cannot be counted. */
+/* Is the worker not counted, as its steps overlap? */
 static bool left_out(const struct worker *worker)
 {
 	return worker->in_threads && !worker->windows;
@@ -226,7 +227,7 @@ static void step_begins(struct worker_steps *all, struct worker *worker, uint64_
 		all->notify(all->notify_arg, &worker->task, true);
 }
 
-/* The end of the step will not be known. */
+/* The step breaks off: its end will not be known. */
 static void step_breaks_off(struct worker_steps *all, const struct worker *worker)
 {
 	if (all->notify && !worker->windows && worker->steps.nr_windows > worker->steps.nr_recorded)
@@ -250,7 +251,7 @@ static void step_ends(struct worker_steps *all, struct worker *worker, uint64_t 
 		step_was_last(all, worker);
 }
 
-/* Its calls overlap: the one title of the process is of no use. */
+/* The calls of the worker overlap, so the only title of the process does not show them. */
 static void give_up(struct worker_steps *all, struct worker *worker)
 {
 	if (worker->in_threads)
@@ -269,7 +270,7 @@ static void give_up(struct worker_steps *all, struct worker *worker)
 			worker->own_pid);
 }
 
-/* Without memory any next title counts as a new one. */
+/* Forgets the title: the next title counts as new. This costs no memory. */
 static void title_forget(struct worker *worker)
 {
 	free(worker->title);
@@ -285,7 +286,7 @@ static void worker_title(struct worker_steps *all, struct worker *worker,
 		worker->nr_lost += e->lost;
 		calls_lose(&worker->calls);
 	} else if (worker->title && !strcmp(worker->title, title)) {
-		return; /* only a thread got a name */
+		return; /* the event reports only a new name of a thread */
 	}
 	if (title_keep(&worker->title, title, SIZE_MAX))
 		title_forget(worker);
@@ -332,7 +333,7 @@ void worker_steps_title(struct worker_steps *all, const struct bpfprof_title_eve
 		worker_title(all, worker, e, title, pattern >= 0);
 }
 
-/* The worker makes windows: its calls are no steps, and earlier calls were none. */
+/* The worker makes windows: its calls are no steps, and its earlier calls are not counted. */
 static void windows_are_steps(struct worker_steps *all, struct worker *worker)
 {
 	const struct event forget = { .kind = EVENT_FORGET,
@@ -358,7 +359,10 @@ void worker_steps_window(struct worker_steps *all, const struct bpfprof_window_e
 	if (!worker || (!worker->windows && !e->begins))
 		return;
 	windows_are_steps(all, worker);
-	/* A window in another one is a part of it, unless its number is new: then the end was lost. */
+	/*
+	 * A window inside another one is a part of it. With a new number it is not: the record of
+	 * the end was lost.
+	 */
 	if (worker->window_open == !!e->begins &&
 	    !(e->begins && e->number > worker->steps.nr_begun))
 		return;
@@ -504,7 +508,9 @@ void worker_steps_report(struct worker_steps *all)
 	uint64_t nr = 0;
 
 	hash_table_each(&all->workers, worker) {
-		/* A worker without a report so far is not wanted: by now no container is known. */
+		/*
+		 * A worker that was not reported is not wanted, or its container was never found.
+		 */
 		if (left_out(worker) || !worker->reported)
 			continue;
 		if (nr++ < MAX_REPORTED)

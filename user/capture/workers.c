@@ -23,8 +23,8 @@
 #define CACHE_SLOTS 1024 /* a power of two */
 
 struct verdict {
-	uint64_t names; /* hash of its names; 0 = free */
-	int pattern; /* index of the one that matches; -1: none */
+	uint64_t names; /* hash of the names; 0: the slot is free */
+	int pattern; /* index of the pattern that matches; -1: none */
 };
 
 struct reported {
@@ -35,7 +35,7 @@ struct reported {
 struct workers {
 	char *const *patterns;
 	size_t nr;
-	uint64_t seed; /* targets choose the hashed names */
+	uint64_t seed; /* random, as targets choose the hashed names */
 	struct verdict cache[CACHE_SLOTS];
 	struct hash_table reported;
 };
@@ -80,7 +80,7 @@ static int judge(struct workers *workers, const struct worker_names *names)
 	return verdict->pattern;
 }
 
-/* False: the worker was reported before, or there is no room to remember it. */
+/* True: the worker was not reported yet, and is remembered now. False also if there is no room. */
 static bool is_first(struct workers *workers, const struct bpfprof_task_id *task)
 {
 	return !process_map_find(&workers->reported, task->pid, task->start_ns) &&
