@@ -85,7 +85,8 @@ static void add_files(struct requirements *reqs, const struct doctor_options *op
 	int err = doctor_files(reqs, options->pid, options->host_root);
 
 	if (err &&
-	    err != -ESRCH) /* a kernel thread has no files; another line reports an exited process */
+	    /* A kernel thread has no files; another line reports that the process has exited. */
+	    err != -ESRCH)
 		requirements_add(reqs, "files", REQUIREMENT_WARN, NULL,
 				 "its mappings cannot be read: %s", strerror(-err));
 }

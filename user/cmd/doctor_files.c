@@ -31,7 +31,7 @@ static void container_line(struct requirements *reqs, struct thread_reader *read
 		[CONTAINER_FROM_CGROUP] = "its cgroup",
 		[CONTAINER_FROM_MOUNTS] = "kubelet's mounts",
 	};
-	/* Outside of our pid namespace it has no /proc that we could ask. */
+	/* A process outside of bpfprof's pid namespace has no /proc here. */
 	const struct container *container =
 		process->place.agent_pid
 			? containers_of(reader->containers, process->place.agent_pid,
@@ -68,7 +68,7 @@ static void other_python_line(struct requirements *reqs, struct thread_reader *r
 				 "%s, not CPython: its Python frames are not known", name);
 }
 
-/* Each version once: only the memory of the process says which of them run. */
+/* Adds each version once: only the memory of the process shows which of them run. */
 static void python_line(struct requirements *reqs, struct thread_reader *reader,
 			const struct process *process)
 {
@@ -103,7 +103,7 @@ static const char *remedy_of(enum image_problem problem)
 	}
 }
 
-/* The symbols that the file has. */
+/* The kind of symbols in the file. */
 static const char *symbols_of(struct elf_image *elf)
 {
 	switch (elf_image_sections_error(elf)) {

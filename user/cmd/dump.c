@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bpfprof dump: what every thread of some processes is doing, once. */
+/* bpfprof dump: shows once what every thread of some processes is doing. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@
 #define MESSAGE_MAX 1024
 #define BURST_NS 20000000ULL
 #define WAIT_TEXT 160
-/* Calls are waited for longer than elsewhere: only a person waits for the answer. */
+/* A call may take longer here than elsewhere, as a person waits for the answer. */
 #define READY_MS 10000
 #define ASLEEP_MS 2000
 
@@ -50,7 +50,7 @@
 struct dumping {
 	const struct dump_options *options;
 	struct thread_reader reader;
-	const pid_t *pids; /* the chosen processes, as we see them */
+	const pid_t *pids; /* the chosen processes, in bpfprof's pid namespace */
 	size_t nr_pids;
 	struct pids found; /* processes of the chosen pods */
 	struct pids workers; /* processes of --worker and of -p */
@@ -81,8 +81,8 @@ static int check_target(pid_t pid)
 }
 
 /*
- * What a call that hung has waited for. The iterator over mappings only sleeps for the lock of the
- * process's memory, which a read may need as well.
+ * The reason why a call that hung has waited. The iterator over mappings only sleeps for the lock
+ * of the process's memory; a read may need this lock, too.
  */
 static const char *wait_text(char text[WAIT_TEXT], const struct deadline_wait *wait)
 {
@@ -241,7 +241,7 @@ static int read_one(struct dumping *dumping, pid_t pid, pid_t parent)
 	return EXIT_DONE;
 }
 
-/* Descendants and processes of a pod may end meanwhile: that is no failure. */
+/* Reads all processes. A descendant or a process of a pod may end meanwhile: that is no failure. */
 static int read_all(struct dumping *dumping)
 {
 	__cleanup(free_mem) struct dump_target *targets = NULL;
@@ -335,7 +335,7 @@ static bool has_unsampled(const struct process_dump *process)
 	return false;
 }
 
-/* Threads that ran and have no sample: most of them sleep by now. */
+/* Reads the running threads that got no sample again: most of them sleep by now. */
 static void read_again(struct dumping *dumping)
 {
 	struct thread_read_counts counts;
@@ -354,7 +354,7 @@ static void read_again(struct dumping *dumping)
 	}
 }
 
-/* Samples threads that were on a CPU. If that fails, the dump still has all others. */
+/* Samples threads that were on a CPU. If that fails, the dump still has all other threads. */
 static void read_running(struct dumping *dumping)
 {
 	const struct dump_options *options = dumping->options;
@@ -377,7 +377,10 @@ static void read_running(struct dumping *dumping)
 	}
 }
 
-/* The workers that --worker matches, in the chosen pods if there are any, and the pids of -p. */
+/*
+ * Chooses the workers that --worker matches, in the chosen pods if there are any, and the pids of
+ * -p.
+ */
 static int choose_workers(struct dumping *dumping)
 {
 	const struct dump_options *options = dumping->options;
@@ -408,12 +411,12 @@ static int choose_workers(struct dumping *dumping)
 	return EXIT_DONE;
 }
 
-/* The pids of -p, those of them that live in the chosen pods, or all processes of these. */
+/* Chooses the pids of -p, those of them in the chosen pods, or all processes of the pods. */
 static int choose_pids(struct dumping *dumping)
 {
 	const struct dump_options *options = dumping->options;
 	const struct container_filter *filter = &options->containers;
-	/* Ids of containers leave -p what it is. */
+	/* With filters of containers only, the pids of -p are those of bpfprof's namespace. */
 	size_t nr_pod_pids = filter->nr_pods ? options->nr_pids : 0, i;
 	int err;
 
@@ -498,7 +501,9 @@ int dump_run(const struct dump_options *options)
 	int status = sampler_check();
 	size_t i;
 
-	/* Before all the work; pids of a pod may be its own numbers. */
+	/*
+	 * This check comes before all the work. With pods the pids may be numbers inside of a pod.
+	 */
 	for (i = 0; i < options->nr_pids && !status && !options->containers.nr_pods; i++)
 		status = options->nr_pids == 1 ? check_target(options->pids[i]) : EXIT_DONE;
 	if (!status)

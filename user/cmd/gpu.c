@@ -36,10 +36,10 @@
 
 #define AGGREGATE_BYTES (16U << 20)
 #define TEXT_MAX (16U << 20)
-#define NAMES_LIVE_NS (50 * 1000000ULL) /* of each second */
+#define NAMES_LIVE_NS (50 * 1000000ULL) /* in each second */
 #define NAMES_END_NS (2 * NS_PER_SECOND)
 #define TICK_NS NS_PER_SECOND
-#define COLUMNS_DEFAULT 160 /* of output that is no terminal */
+#define COLUMNS_DEFAULT 160 /* for output to a file or a pipe */
 
 static void on_event(void *arg, const struct event *event)
 {
@@ -55,7 +55,7 @@ static void on_event(void *arg, const struct event *event)
 	case EVENT_TITLE:
 		gpu_trace_on_title(job, event->title);
 		break;
-	default: /* there are no samples: gaps_alone */
+	default: /* gaps_alone: there are no samples */
 		break;
 	}
 }
@@ -102,7 +102,7 @@ static void say_widened(struct gpu_job *job)
 		 "little");
 }
 
-/* Does one of the signals end the command? The others report another size of the terminal. */
+/* Does one of the signals end the command? The other signals report a new size of the terminal. */
 static bool signals_take(int fd, bool *resized)
 {
 	bool end = false;
@@ -117,7 +117,7 @@ static bool signals_take(int fd, bool *resized)
 	return end;
 }
 
-/* Reads signals and keys. *end: one of them ends the command. 0 or -errno. */
+/* Handles signals and keys. *end: the command ends. 0 or -errno. */
 static int react(struct gpu_job *job, struct gpu_screen *screen,
 		 const struct gpu_snapshot *snapshot, const struct pollfd *signals,
 		 const struct pollfd *keys, bool *end)
@@ -136,13 +136,16 @@ static int react(struct gpu_job *job, struct gpu_screen *screen,
 	else if (keys->revents) /* the terminal is closed */
 		result = GPU_SCREEN_QUIT;
 	*end = result == GPU_SCREEN_QUIT;
-	/* Before the first snapshot there is nothing to draw. */
+	/* Without a snapshot there is nothing to draw. */
 	if (!snapshot->ts_ns || (result != GPU_SCREEN_REDRAW && !resized))
 		return 0;
 	return gpu_screen_draw(screen, job, snapshot);
 }
 
-/* Until the time is over, a signal or key ends it, or the targets have exited. screen: NULL is fine. */
+/*
+ * Runs until the time is over, a signal or key ends the command, or the targets have exited.
+ * screen: NULL is fine.
+ */
 static int loop(struct gpu_job *job, int signal_fd, struct gpu_screen *screen,
 		struct gpu_snapshot *snapshot)
 {
@@ -207,7 +210,7 @@ static int finish(struct gpu_job *job, struct gpu_snapshot *snapshot)
 	sampler_run(&job->sampler);
 	job->end_ns = time_monotonic_ns();
 	gpu_probes_scan(job->watch.probes, job->end_ns,
-			0); /* libraries that came too late for hooks */
+			0); /* lists libraries that came too late for hooks */
 	err = gpu_trace_finish(job);
 	if (!err)
 		err = gpu_snapshot_take(snapshot, &job->watch);
@@ -302,7 +305,10 @@ static int open_all(struct gpu_job *job)
 	return err ? EXIT_FAILED : EXIT_DONE;
 }
 
-/* The sampler chooses steps that are calls; probes choose everything else that the user asks for. */
+/*
+ * Fills in the options of the sampler. The sampler chooses steps that are calls; probes choose
+ * everything else that the user asks for.
+ */
 static void capture_fill(struct gpu_job *job)
 {
 	struct capture_options *capture = &job->capture;
@@ -332,7 +338,7 @@ static int run_with(struct gpu_job *job)
 	int status;
 
 	if (sigaction(SIGHUP, NULL, &hangup) || hangup.sa_handler == SIG_IGN)
-		signals[3] = 0; /* nohup ignores it */
+		signals[3] = 0; /* SIGHUP: nohup ignores it */
 	signal_fd = signals_open(signals, NULL);
 	if (signal_fd < 0) {
 		log_error("%s", strerror(-signal_fd));
@@ -360,7 +366,7 @@ int gpu_run(const struct gpu_options *options)
 
 	if (!status)
 		status = gpu_monitor_check();
-	/* Before there are threads: it forks. */
+	/* This check forks, so it runs before any thread starts. */
 	job.scoped = (options->record.capture.nr_pids || options->record.capture.nr_workers) &&
 		     uprobe_multi_pids_work() > 0;
 	if (!status)

@@ -44,7 +44,7 @@ int gpu_files_check(const struct gpu_job *job)
 	return EXIT_DONE;
 }
 
-/* The first output that is a trace, or that is none; NULL: there is no such output. */
+/* The first output that is a trace, or the first that is not; NULL: there is no such output. */
 static const char *first_pattern(const struct gpu_job *job, bool trace)
 {
 	const struct record_options *record = &job->options->record;

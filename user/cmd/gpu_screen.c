@@ -18,10 +18,10 @@
 
 struct gpu_screen {
 	struct gpu_recent *recent;
-	const char *sort; /* static, as of the options */
-	size_t top; /* first line that is shown below the head */
+	const char *sort; /* static, from the options */
+	size_t top; /* first line shown below the head */
 	size_t nr_lines,
-		nr_shown; /* of the last page: below the head, and on the screen of these */
+		nr_shown; /* lines of the last page below the head; lines of them on the screen */
 };
 
 int gpu_screen_open(struct gpu_screen **ret, uint64_t start_ns, const char *sort)
@@ -59,7 +59,7 @@ static int lines_split(struct page *page)
 
 	for (i = 0; i < page->text.len; i++)
 		nr += page->text.data[i] == '\n';
-	page->lines = calloc(nr + 2, sizeof(*page->lines)); /* with the foot */
+	page->lines = calloc(nr + 2, sizeof(*page->lines)); /* one more for the foot */
 	if (!page->lines)
 		return -ENOMEM;
 	for (i = 0; i < page->text.len; i++) {
@@ -72,7 +72,7 @@ static int lines_split(struct page *page)
 	return 0;
 }
 
-/* Keeps the head, and below it the lines that fit, from the scroll position on. */
+/* Keeps the head, and below it the lines that fit, beginning at the scroll position. */
 static void scroll(struct gpu_screen *screen, struct page *page, size_t rows)
 {
 	size_t head = page->nr < GPU_OVERVIEW_HEAD ? page->nr : GPU_OVERVIEW_HEAD;
@@ -102,7 +102,7 @@ static void foot_add(const struct gpu_screen *screen, struct page *page)
 	buf_add_char(&page->text, '\0');
 }
 
-/* Text beyond the edge would begin the next line. */
+/* Cuts lines at the edge: the rest of a line would begin the next one. */
 static void lines_cut(struct page *page, size_t columns)
 {
 	struct buf cut;

@@ -53,7 +53,10 @@ struct progress {
 	uint64_t nr_none; /* workers without a window */
 };
 
-/* Begins a walk over the windows of all processes; false: calls of methods are steps, not windows. */
+/*
+ * Begins a walk over the windows of all processes. False: the steps are calls of methods, not
+ * windows.
+ */
 static bool windows_begin(const struct progress *progress, struct gpu_map_walk *walk)
 {
 	if (progress->range->kind == STEPS_CALLS)
@@ -86,7 +89,7 @@ bool gpu_steps_through(const struct gpu_job *job)
 	return job->sampler.steps && worker_steps_through(job->sampler.steps);
 }
 
-/* Drops the calls of a process that are in none of its windows. */
+/* Drops the calls of a process that lie outside of its windows. */
 static void choose(struct gpu_snapshot *snapshot, const struct bpfprof_gpu_process_key *process)
 {
 	const struct bpfprof_gpu_key *key;
@@ -113,7 +116,7 @@ void gpu_steps_choose(const struct gpu_monitor *watch, const struct steps_range 
 		choose(snapshot, &walk.key.process);
 }
 
-/* The pid as we see it, if that is known. */
+/* The pid in bpfprof's namespace, if it is known. */
 static uint32_t shown_pid(const struct gpu_job *job, const struct bpfprof_gpu_process_key *key)
 {
 	const struct call_table_process *processes;
@@ -129,7 +132,7 @@ static uint32_t shown_pid(const struct gpu_job *job, const struct bpfprof_gpu_pr
 	return key->pid;
 }
 
-/* The beginning of a line: "worker 'Trainer.fit' pid 42", or "pid 42". */
+/* Adds the begin of a line: "worker 'Trainer.fit' pid 42", or "pid 42". */
 static void subject_add(struct buf *dst, const struct gpu_job *job,
 			const struct bpfprof_gpu_process_key *key)
 {
@@ -167,7 +170,7 @@ static void windows_log(struct progress *progress, const struct bpfprof_gpu_proc
 		 (uint64_t)window->begun);
 }
 
-/* Others made windows, this worker did not. True: a line reports it. */
+/* Reports a worker without windows, when others made some. True: a line was written. */
 static bool none_report(void *arg, const struct bpfprof_task_id *task)
 {
 	struct progress *progress = arg;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A trace among the files of `bpfprof gpu`: each call is stored when it ends, and written in the end. */
+/*
+ * A trace among the files of `bpfprof gpu`: each call is stored when it ends, and written at the
+ * end of the recording.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -22,7 +25,7 @@
 #include "options/gpu_options.h"
 #include "profile/stats.h"
 
-/* An event takes this many bytes of a trace at the least, and its record no more of the spool. */
+/* An event takes at least this many bytes of a trace. Its record in the spool takes no more. */
 _Static_assert(sizeof(struct gpu_trace_event) <=
 		       sizeof("{'ph':'X','pid':1,'tid':1,'ts':1.000,"
 			      "'name':'cuMemFree','cat':'cuda','dur':1.000}"),
@@ -103,7 +106,7 @@ static bool comm_find(void *arg, uint32_t pid, uint64_t start_ns, uint64_t comm,
 	if (!entry)
 		return false;
 	ret->hash = entry->comm.hash;
-	/* A rank past the size was read at a wrong place, or freed since. */
+	/* A rank beyond the size was read from a wrong address or from freed memory. */
 	if (entry->comm.rank < entry->comm.size) {
 		ret->rank = entry->comm.rank;
 		ret->size = entry->comm.size;

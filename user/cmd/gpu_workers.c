@@ -25,17 +25,17 @@
 #include "bpfprof.h"
 
 #define LOOK_NS (2 * NS_PER_SECOND)
-#define OTHERS_NS NS_PER_SECOND /* how long others are watched at the end */
+#define OTHERS_NS NS_PER_SECOND /* other processes are watched for this time at the end */
 #define OTHERS_GROUP (SAMPLER_GROUP << 1)
-#define MAX_OTHERS 64 /* of one worker's Ray node */
-#define MAX_REPORTED 16 /* workers without a call that are named */
+#define MAX_OTHERS 64 /* processes of one worker's Ray node */
+#define MAX_REPORTED 16 /* workers without a call that are listed by name */
 #define TEXT_BYTES 4096
 #define POLL_MS 20
 
 struct worker {
-	pid_t pid, parent; /* the raylet */
-	uint64_t started_ns; /* as /proc says */
-	struct bpfprof_task_id task; /* as the kernel's maps say; pid 0: it had ended */
+	pid_t pid, parent; /* parent: the raylet */
+	uint64_t started_ns; /* from /proc */
+	struct bpfprof_task_id task; /* from the kernel's maps; pid 0: the worker had ended */
 	char *name;
 	bool reported; /* as a worker without a window */
 };
@@ -44,7 +44,7 @@ struct gpu_workers {
 	struct gpu_job *job;
 	struct worker *list;
 	size_t nr, cap;
-	struct pids fresh; /* of the present scan */
+	struct pids fresh; /* found in the present scan */
 	uint64_t due_ns;
 	bool waiting_reported;
 	/* The Ray node of the last reported worker: most workers are on the same one. */
@@ -106,12 +106,14 @@ static int found(void *arg, pid_t pid, const struct proc_usage *usage, const cha
 	if (!worker->name)
 		return -ENOMEM;
 	workers->nr++;
-	if (!workers->job->sampler.steps) /* steps report workers, too */
+	if (!workers->job->sampler.steps) /* steps report workers themselves */
 		worker_processes_report(pid, name, pattern);
 	return pids_add(&workers->fresh, pid);
 }
 
-/* Hooks need the mappings of a process; children became targets with their parents. */
+/*
+ * Reads the mappings of a process, as hooks need them. Children became targets with their parents.
+ */
 static int learn(void *arg, pid_t pid, const struct proc_usage *usage)
 {
 	struct sampler *sampler = arg;
@@ -156,7 +158,7 @@ int gpu_workers_poll(struct gpu_workers *workers, uint64_t now_ns)
 	return err;
 }
 
-/* The calls of processes, by their pids in the outermost pid namespace. */
+/* The calls of a process, by its pid in the root pid namespace. */
 struct tally {
 	struct bpfprof_task_id task;
 	uint64_t calls;
@@ -191,7 +193,7 @@ static int tree_add(void *arg, pid_t pid, const struct proc_usage *usage)
 	return 0;
 }
 
-/* Does it descend from the raylet? A loop comes from pids that are used again. */
+/* Is the process a descendant of the raylet? Reused pids may make a loop. */
 static bool is_below(const struct tree *tree, pid_t pid, pid_t raylet)
 {
 	size_t i, rounds;
@@ -213,7 +215,7 @@ struct others {
 	const struct tree *tree;
 	const struct worker *worker;
 	size_t nr;
-	pid_t pids[MAX_OTHERS]; /* that were not watched */
+	pid_t pids[MAX_OTHERS]; /* processes that were not watched */
 	struct tally tallies[MAX_OTHERS];
 	size_t nr_pids;
 };
@@ -261,7 +263,7 @@ static void count_add(struct others *others, const struct bpfprof_gpu_key *key, 
 			others->tallies[i].calls += calls;
 }
 
-/* Other processes of the same Ray node: they get hooks for a moment, which show the ones that call. */
+/* Hooks the other processes of the same Ray node for a moment, to see which of them make calls. */
 static void others_try(struct others *others)
 {
 	struct gpu_job *job = others->workers->job;
@@ -299,7 +301,7 @@ static void others_try(struct others *others)
 			other_report(others, others->pids[i], others->tallies[i].calls);
 }
 
-/* Lists the other processes of the Ray node that call. */
+/* Lists the other processes of the Ray node that make calls. */
 static void others_find(struct gpu_workers *workers, const struct worker *worker,
 			const struct tree *tree, const struct gpu_snapshot *snapshot)
 {

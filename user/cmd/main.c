@@ -38,7 +38,7 @@ static int print(const char *text)
 	return err ? EXIT_FAILED : EXIT_DONE;
 }
 
-/* Once prints more, twice the messages of libbpf, too. */
+/* times: 1 prints more, 2 also the messages of libbpf. */
 static void set_verbose(unsigned int times)
 {
 	if (times)
@@ -189,7 +189,10 @@ static int run_daemon(const struct command *command, int argc, char *argv[])
 	err = daemon_configure(&options, &config, argc, argv, &message);
 	if (err)
 		return refuse(command, err, &message);
-	/* BPFPROF_HOST has no flag, so only this code reads it from the file; there is only one thread yet. */
+	/*
+	 * BPFPROF_HOST has no flag, so only this code reads it from the file. setenv() is safe, as
+	 * there is only one thread yet.
+	 */
 	host = config_get(&config, "BPFPROF_HOST");
 	if (host && setenv("BPFPROF_HOST", host, 1))
 		log_error("BPFPROF_HOST: %s", strerror(errno));
@@ -254,7 +257,7 @@ static int unknown_command(const char *word)
 
 int main(int argc, char *argv[])
 {
-	/* A file-size limit or a closed pipe is an error of write(2), and ends nothing. */
+	/* A file-size limit or a closed pipe makes write(2) fail, and must not end the process. */
 	signal(SIGXFSZ, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
 	if (argc < 2)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bpfprof record: sample for a while, then write. */
+/* bpfprof record: samples for a while, then writes files. */
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
@@ -43,13 +43,14 @@
 #include "profile/thread_times.h"
 
 #define AGGREGATE_BYTES (12U << 20)
-#define AGGREGATE_MIN_BYTES (4U << 20) /* also where all else takes the budget */
-#define CALLS_BYTES (4U << 20) /* of stacks of calls */
+#define AGGREGATE_MIN_BYTES (4U << 20) /* also if everything else takes the budget */
+#define CALLS_BYTES (4U << 20) /* for the stacks of calls */
 #define CALLS_MIN_BYTES (1U << 20)
-#define MEMORY_SPARE (7U << 20) /* of the budget: for growth between two polls, and at the end */
+/* Part of the budget for growth between two polls, and at the end. */
+#define MEMORY_SPARE (7U << 20)
 #define MEMORY_LOOK_NS (NS_PER_SECOND / 2)
 #define TICK_NS NS_PER_SECOND
-/* As the shell, env and others say it. */
+/* The exit statuses are those of the shell, env and others. */
 #define COMMAND_NOT_FOUND 127
 #define COMMAND_NOT_RUN 126
 #define COMMAND_KILLED 128 /* + the signal */
@@ -66,7 +67,7 @@ static void on_sample(struct recording *rec, const struct aggregate_input *input
 		aggregate_add(rec->aggregate, input);
 }
 
-/* A process that slept all the time has no sample. */
+/* Notes a process that slept all the time: it has no sample. */
 static bool on_waiting(void *arg, const struct aggregate_input *input)
 {
 	struct recording *rec = arg;
@@ -117,16 +118,16 @@ static void choose_calls(void *arg, struct gpu_snapshot *snapshot)
 	gpu_steps_choose(&rec->watch, &rec->options->capture.steps, snapshot);
 }
 
-/* In the child: waits until sampling runs, then becomes the command. */
+/* Runs in the child: waits until sampling runs, then becomes the command. */
 static void command_exec(char **command, int go_fd, int error_fd, const sigset_t *old_signals)
 {
 	char byte;
 	int err;
 
 	sigprocmask(SIG_SETMASK, old_signals, NULL);
-	signal(SIGXFSZ, SIG_DFL); /* main() ignores them, and exec would keep that */
+	signal(SIGXFSZ, SIG_DFL); /* main() ignores both signals, and exec would keep that */
 	signal(SIGPIPE, SIG_DFL);
-	if (read(go_fd, &byte, 1) == 1) /* teardown() gives up */
+	if (read(go_fd, &byte, 1) == 1) /* teardown() gives up and writes a byte */
 		_exit(0);
 	execvp(command[0], command);
 	err = errno;
@@ -135,7 +136,10 @@ static void command_exec(char **command, int go_fd, int error_fd, const sigset_t
 	_exit(COMMAND_NOT_FOUND);
 }
 
-/* The command waits until the other end of the pipe is closed, so that all of it is recorded. */
+/*
+ * Forks the command. It waits until the other end of the pipe is closed, so that all of it is
+ * recorded.
+ */
 static int command_fork(struct recording *rec, const sigset_t *old_signals)
 {
 	int go[2], error[2];
@@ -156,7 +160,8 @@ static int command_fork(struct recording *rec, const sigset_t *old_signals)
 	}
 	close(go[0]);
 	close(error[1]);
-	signal(SIGCHLD, SIG_DFL); /* the parent may ignore it, and then waitpid() has no status */
+	/* The parent of bpfprof may ignore it, and then waitpid() has no status. */
+	signal(SIGCHLD, SIG_DFL);
 	rec->command_pid = pid > 0 ? pid : 0;
 	rec->command_go_fd = go[1];
 	rec->command_error_fd = error[0];
@@ -172,7 +177,7 @@ static int command_release(struct recording *rec)
 		return 0;
 	close(rec->command_go_fd);
 	rec->command_go_fd = -1;
-	/* The other end closes with exec. */
+	/* exec closes the other end. */
 	if (read(rec->command_error_fd, &err, sizeof(err)) != sizeof(err))
 		err = 0;
 	close(rec->command_error_fd);
@@ -201,7 +206,7 @@ static bool command_reap(struct recording *rec)
 	return true;
 }
 
-/* The status of the command comes first, then our own. */
+/* The status of the command comes before that of bpfprof. */
 static int final_status(struct recording *rec, int own)
 {
 	command_reap(rec); /* Ctrl-C ends the command, too */
@@ -225,7 +230,7 @@ static uint64_t memory_used(const struct recording *rec)
 	return self_anonymous_bytes() + aggregate_unused_bytes(rec->aggregate);
 }
 
-/* Keeps to the budget: frees caches of files first, then takes no new stacks. */
+/* Keeps to the memory budget: frees caches of files first, then takes no new stacks. */
 static void memory_poll(struct recording *rec)
 {
 	if (memory_used(rec) <= rec->memory_max)
@@ -239,7 +244,7 @@ static void memory_poll(struct recording *rec)
 		aggregate_freeze(rec->watch.aggregate, CALLS_MIN_BYTES);
 }
 
-/* The rest of the budget beside maps and pages of files. */
+/* Computes the rest of the budget beside maps and pages of files. */
 static void memory_begin(struct recording *rec, const struct self_usage *self)
 {
 	uint64_t budget = memory_budget(libbpf_num_possible_cpus()) - MEMORY_SPARE,
@@ -249,7 +254,7 @@ static void memory_begin(struct recording *rec, const struct self_usage *self)
 	rec->memory_max = taken < budget ? budget - taken : 0;
 }
 
-/* Until the duration is over, a signal arrives, or all targets have ended. */
+/* Runs until the duration is over, a signal arrives, or all targets have ended. */
 static void loop(struct recording *rec, int signal_fd)
 {
 	uint64_t end_ns = rec->options->duration_ns ? rec->start_mono_ns + rec->options->duration_ns
@@ -307,7 +312,7 @@ static int has_comm(void *arg, pid_t pid, const struct proc_usage *usage)
 	return 0;
 }
 
-/* No sample matched --comm or --worker. */
+/* Explains that no sample matched --comm or --worker. */
 static void say_no_name(struct recording *rec)
 {
 	const struct record_options *options = rec->options;
@@ -336,7 +341,7 @@ static void say_no_name(struct recording *rec)
 	pids_fini(&workers);
 }
 
-/* No sample passed the filters: is there no such process, or does it sleep? */
+/* Explains why no sample passed the filters: no process matches, or the matching ones sleep. */
 static void say_nothing_matched(struct recording *rec)
 {
 	const struct container_filter *filter = &rec->options->capture.containers;
@@ -360,7 +365,7 @@ static void say_nothing_matched(struct recording *rec)
 	pids_fini(&found);
 }
 
-/* The profile of the calls, and their counters. 0 or -errno, which is reported. */
+/* Finishes the profile of the calls and their counters. 0 or -errno, which is reported. */
 static int calls_finish(struct recording *rec, struct gpu_monitor_profile *calls)
 {
 	int err = gpu_monitor_finish(&rec->watch, calls, &rec->stats);
@@ -423,7 +428,7 @@ static int profile_finish(struct recording *rec, const struct profile *calls)
 	return status;
 }
 
-/* The probes of calls, limited to --steps. An exit status. */
+/* Opens the probes of calls, limited to --steps. Returns an exit status. */
 static int calls_open(struct recording *rec)
 {
 	struct worker_steps *steps = rec->sampler.steps;
@@ -523,7 +528,7 @@ static int start(struct recording *rec)
 		return status;
 	rec->start_mono_ns = time_monotonic_ns();
 	rec->start_wall_ns = time_wall_ns();
-	if (rec->sampler.waits) { /* every thread's time from here on is in the profile */
+	if (rec->sampler.waits) { /* the profile has every thread's time from here on */
 		rec->start_wall_ns -= rec->start_mono_ns - waits_start_ns(rec->sampler.waits);
 		rec->start_mono_ns = waits_start_ns(rec->sampler.waits);
 	}
@@ -632,7 +637,7 @@ static int run_with(struct record_options *options)
 		return status;
 	signal_fd = signals_open((const int[]){ SIGINT, SIGTERM, 0 }, &old_signals);
 	err = signal_fd < 0 ? signal_fd : 0;
-	/* Before the sampler: the command must not inherit its short time slice. */
+	/* The fork comes before the sampler: the command must not inherit its short time slice. */
 	if (!err && options->command)
 		err = command_fork(&rec, &old_signals);
 	if (err) {

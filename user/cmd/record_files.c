@@ -25,7 +25,8 @@
 
 #define TOP_ROWS 15
 #define TEXT_MAX (1U << 20)
-#define CLASS_BYTES 128 /* of a file name, which may have 255: longer ones are cut */
+/* The class in a file name, which may have 255 bytes; a longer class is cut. */
+#define CLASS_BYTES 128
 
 static bool has_pid(const char *pattern)
 {
@@ -44,7 +45,7 @@ static bool has_pid(const char *pattern)
 struct file_of {
 	struct output_names names;
 	bool with_pid_always;
-	bool calls; /* of the GPU, beside that of the CPU */
+	bool calls; /* the file has the GPU's calls */
 };
 
 static int path_make(struct buf *dst, const char *pattern, const struct file_of *of)
@@ -100,7 +101,10 @@ int recording_check_outputs(const struct record_options *options)
 	return EXIT_DONE;
 }
 
-/* The class of a Ray worker, from all its titles, or the name of another process; "": there is no process. */
+/*
+ * Adds the class of a Ray worker, from all its titles, or the name of another process; "": there is
+ * no process.
+ */
 static void worker_of(struct buf *dst, const struct profile *profile)
 {
 	char class[CLASS_BYTES];
@@ -113,7 +117,7 @@ static void worker_of(struct buf *dst, const struct profile *profile)
 		task = strtab_get(profile->strings, profile->processes[i].task) +
 		       strlen(TITLE_PREFIX);
 		if (name && task[worker_class_length(task)] != '.')
-			continue; /* no class: `IDLE`, a function */
+			continue; /* a title without a class: `IDLE`, or a function */
 		name = task;
 		len = worker_class_length(task);
 	}
@@ -148,7 +152,10 @@ static struct file_of file_of(const struct recording *rec)
 	return (struct file_of){ .names = output_files_names(rec->options, rec->start_wall_ns) };
 }
 
-/* part NULL: the whole. calls: it is the GPU's profile, which goes into files alone. */
+/*
+ * part: NULL for the whole profile. calls: the profile is that of the GPU's calls, which goes only
+ * into files.
+ */
 static int write_one(const struct recording *rec, const struct profile *profile,
 		     const struct profile_part *part, const struct record_output *output,
 		     bool calls)
@@ -229,7 +236,7 @@ int recording_timeline_start(struct recording *rec)
 	return err ? EXIT_FAILED : EXIT_DONE;
 }
 
-/* Timelines are of the whole node: --split does not cut them. */
+/* Writes the timelines. They show the whole node: --split does not cut them. */
 static int write_timelines(const struct recording *rec, const struct profile *profile)
 {
 	const struct file_of of = file_of(rec);
@@ -259,7 +266,7 @@ static int write_stats(const struct recording *rec)
 	if (!rec->options->stats_path)
 		return 0;
 	stats_json(&json, &rec->stats);
-	if (rec->findings && !buf_error(&json)) { /* one more member */
+	if (rec->findings && !buf_error(&json)) { /* adds one more member */
 		json.len--;
 		buf_add_str(&json, ",\"findings\":");
 		record_findings_json(&json, rec->findings);
@@ -276,7 +283,7 @@ static int write_stats(const struct recording *rec)
 	return err;
 }
 
-/* The top functions and the counters: to standard output unless a result goes there. */
+/* Prints the top functions and the counters: to standard output unless a result goes there. */
 static int print_summary(const struct recording *rec, const struct profile *profile)
 {
 	const struct record_options *options = rec->options;

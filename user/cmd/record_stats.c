@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The counters of a recording, and facts about its processes. */
+/* Adds the counters of a recording, and facts about its processes. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -29,7 +29,7 @@ void recording_see(struct recording *rec, uint32_t pid, uint32_t own_pid, uint64
 	seen = process_map_add(&rec->seen, pid, start_ns);
 	if (!seen)
 		return;
-	if (!own_pid) /* /proc does not show it */
+	if (!own_pid) /* /proc does not show the process */
 		return;
 	if (!proc_usage_read(&usage, (pid_t)own_pid)) {
 		/* CPU time before the recording does not count; a later process starts from 0. */
@@ -73,7 +73,7 @@ static void process_usage(struct recording *rec, struct profile *profile, size_t
 	struct proc_usage now;
 
 	p->asked_for = from->agent_pid && is_asked_for(rec->options, from->agent_pid);
-	/* The title is the command line while it lasts. */
+	/* For a worker the title is the command line as long as it lasts. */
 	if (p->task)
 		p->cmdline = p->task;
 	p->parent = seen ? seen->parent : 0;
@@ -83,7 +83,7 @@ static void process_usage(struct recording *rec, struct profile *profile, size_t
 	seen->reported = true;
 	if (seen->cmdline && !p->task)
 		p->cmdline = strtab_add(profile->strings, seen->cmdline);
-	if (p->task) { /* the kernel's counter is of all titles */
+	if (p->task) { /* the kernel's counter is the sum of all titles */
 		if (from->agent_pid && !proc_usage_read(&now, (pid_t)from->agent_pid)) {
 			p->rss_growth_bytes = (int64_t)now.rss_bytes - (int64_t)seen->rss_bytes;
 			p->rss_known = seen->baseline;
@@ -97,7 +97,7 @@ static void process_usage(struct recording *rec, struct profile *profile, size_t
 	}
 }
 
-/* A target that never ran has no sample, but the report must name it. */
+/* Adds targets that never ran: they have no sample, but the report must name them. */
 static void add_idle_targets(struct recording *rec, struct profile *profile)
 {
 	const struct record_options *options = rec->options;
@@ -132,7 +132,7 @@ void recording_usage(struct recording *rec, struct profile *profile)
 	size_t i;
 
 	aggregate_view_get(rec->aggregate, &view);
-	for (i = view.nr_processes; i-- > 0;) /* the latest name first */
+	for (i = view.nr_processes; i-- > 0;) /* the newest name comes first */
 		process_usage(rec, profile, i, &view.processes[i]);
 	add_idle_targets(rec, profile);
 }

@@ -31,9 +31,9 @@
 #include "tasks/task_trace.h"
 #include "bpfprof.h"
 
-#define MAX_WORKERS 16384 /* at once */
+#define MAX_WORKERS 16384 /* at the same time */
 #define LABEL_BYTES 1024
-#define SPOOL_SHARE 2 /* an event takes at least this many times as much in the file */
+#define SPOOL_SHARE 2 /* an event takes at least this many times its record's bytes in the file */
 
 _Static_assert(SPOOL_SHARE * sizeof(struct task_trace_event) <=
 		       sizeof("{'ph':'X','pid':1,'tid':1,'ts':1.000,'name':'ray::f',"
@@ -47,13 +47,16 @@ struct record_timeline {
 	struct task_trace *trace;
 	struct buf label;
 	uint64_t start_ns, start_wall_ns, end_ns;
-	uint64_t nr_bad, nr_unread; /* titles; processes, at the start */
-	uint64_t nr_missed; /* changes of titles that were lost, of wanted workers */
-	uint64_t counters[BPFPROF_NR_COUNTERS]; /* when sampling had stopped */
+	uint64_t nr_bad, nr_unread; /* bad titles; processes that could not be read at the start */
+	uint64_t nr_missed; /* lost changes of titles, of wanted workers */
+	uint64_t counters[BPFPROF_NR_COUNTERS]; /* values at the end of sampling */
 	uint64_t nr_no_container; /* calls of workers with an unknown container */
 };
 
-/* Like samples: by pid, name or worker; without any of these filters all are chosen. */
+/*
+ * Do the filters (pid, name or worker, as for samples) choose the worker? Without filters all
+ * workers are chosen.
+ */
 static bool is_chosen(const struct record_timeline *timeline, uint32_t pid, const char *title)
 {
 	const struct capture_options *options = timeline->sampler->options;
@@ -69,7 +72,7 @@ static bool is_chosen(const struct record_timeline *timeline, uint32_t pid, cons
 	       session_is_target(session, (pid_t)pid);
 }
 
-/* NULL: none, or not known. */
+/* NULL: the process has no container, or it is not known. */
 static const struct container *container_of(const struct record_timeline *timeline,
 					    const struct task_call *call)
 {
@@ -97,7 +100,8 @@ static void on_call(void *arg, const struct task_call *call)
 	const struct container_filter *filter = &timeline->options->capture.containers;
 	const struct container *container;
 
-	if (!call->chosen) /* decided when it began: a worker that has exited is no target any more */
+	/* This was decided at the begin: a worker that has exited is no target any more. */
+	if (!call->chosen)
 		return;
 	if (container_filter_is_set(filter)) {
 		container = container_of(timeline, call);
@@ -221,12 +225,12 @@ void record_timeline_title(struct record_timeline *timeline,
 	titles_judge(session, event, !calls_is_idle(change.title));
 	change.chosen = is_chosen(timeline, event->task.pid, change.title);
 	timeline->nr_missed += change.chosen ? event->lost : 0;
-	/* A worker that is not recorded may have calls in threads, too. */
+	/* A worker that is not recorded may have calls in threads, too: they must be seen. */
 	if (change.chosen || change.main_thread)
 		task_calls_see(timeline->calls, &change);
 }
 
-/* The next change of a title reports lost ones: here no next change came. */
+/* Counts lost changes of a title if no next change came that would report them. */
 static void on_lost(void *arg, const struct bpfprof_task_id *task, uint32_t lost)
 {
 	struct record_timeline *timeline = arg;

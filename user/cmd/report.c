@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bpfprof report: what stored files say together. */
+/* bpfprof report: shows stored files as one. */
 #include "cmd/report_job.h"
 
 #include "cmd/command.h"

@@ -34,7 +34,7 @@ static void say(const struct report_options *options, int err)
 		log_error("%s", strerror(-err));
 }
 
-/* An idle machine is an answer, but none that can be drawn. */
+/* Reports an empty file: an idle machine is a valid result, but it cannot be drawn. */
 static int say_empty(const struct report_options *options, const char *path)
 {
 	__cleanup(buf_fini) struct buf text;

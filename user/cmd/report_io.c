@@ -47,7 +47,10 @@ int report_open(const char *path)
 	return fd < 0 ? -errno : fd;
 }
 
-/* `*.pb.gz` takes a link to the newest file, too. Pipes and the like may give more each time. */
+/*
+ * Was the file read before? `*.pb.gz` also matches a link to the newest file. A pipe is never a
+ * duplicate: it may give new data each time.
+ */
 bool report_is_seen(struct report_seen *seen, int fd, const char *path)
 {
 	__cleanup(buf_fini) struct buf name = { .max = NAME_BYTES }, other = { .max = NAME_BYTES };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bpfprof report --lines: the source beside its samples. */
+/* bpfprof report --lines: shows the source with its samples. */
 #include "cmd/report_job.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@
 #define NAME_BYTES 4096
 #define MAX_SHOWN 4
 
-/* By the name that was given, or else, for a copy of it elsewhere, by its last part. */
+/* Finds files by the given name, or, for a copy elsewhere, by its last part. */
 static int files_find(const struct profile *profile, const char *wanted, const char *ret[MAX_SHOWN])
 {
 	int nr;
@@ -56,7 +56,7 @@ static const char *file_find(const struct profile *profile, const char *wanted)
 	return NULL;
 }
 
-/* From where it was asked for, else from where it ran. */
+/* Opens the source at the given path, else at the path at which it ran. */
 static int source_open(const char *wanted, const char *file, struct stat *ret)
 {
 	int fd = open(wanted, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);

@@ -37,7 +37,7 @@ static int take_format(void *object, const char *value, struct buf *why)
 	return options->record.format != OUTPUT_INVALID ? 0 : -EINVAL;
 }
 
-/* "auto" is the default, but no less a mistake without --diff than the others. */
+/* "auto" is the default, but without --diff it is a mistake like the other values. */
 static int take_per(void *object, const char *value, struct buf *why)
 {
 	static const char *const names[] = { "auto", "second", "rank", "process", "share" };
@@ -54,7 +54,7 @@ static int take_per(void *object, const char *value, struct buf *why)
 /* Rows of struct record_options are rows of this one, too. */
 _Static_assert(offsetof(struct report_options, record) == 0, "record is not the first member");
 
-/* Marked flags are about profiles: they do not go with --nccl and --tasks. */
+/* Marked flags are for profiles: --nccl and --tasks refuse them. */
 static const struct flag rows[] = {
 	{ "file", "FILE", "the same as FILE alone; - is standard input", FLAG_LIST,
 	  FLAG_LIST_AT(struct report_options, files, nr_files), .letter = 'f', .repeatable = true,
@@ -126,7 +126,7 @@ static int check_marked(void *object, struct buf *error)
 	return -EINVAL;
 }
 
-/* A timeline by its name: standard input is taken for one. */
+/* Does the name belong to a timeline? Standard input counts as one. */
 static bool is_timeline(const char *file)
 {
 	return !strcmp(file, "-") || output_has_suffix(file, ".json");

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bpfprof report FILE...: stored profiles as one, as a table or as another file. */
+/*
+ * bpfprof report FILE...: joins stored profiles, and shows them as a table or writes another file.
+ */
 #include "cmd/report_job.h"
 
 #include <errno.h>
@@ -75,7 +77,7 @@ void report_input_fini(struct report_input *input)
 	profile_read_fini(&input->read);
 }
 
-/* A table needs facts that the files have. */
+/* Checks that the files have the facts that the table needs. */
 static int check_group(const struct profile *profile, enum tally_by by)
 {
 	bool ranks = false, pods = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bpfprof top: what uses the CPU right now, or what all threads do, interval by interval. */
+/* bpfprof top: shows what uses the CPU right now, or what all threads do, interval by interval. */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -37,25 +37,25 @@
 #include "tui/width.h"
 
 #define PAGE_TEXT_BYTES (1U << 20)
-#define AGGREGATE_BYTES (4U << 20) /* of one interval; there are two for a moment */
-#define LOOK_MS 200 /* between two checks that the targets live */
-#define READING_MAX_NS                                                                             \
-	NS_PER_SECOND /* stacks of waiting threads are read for half a delay, at most for that */
+#define AGGREGATE_BYTES (4U << 20) /* for one interval; there are two for a moment */
+#define LOOK_MS 200 /* between two checks whether the targets live */
+/* The stacks of waiting threads are read for half a delay, at most for this time. */
+#define READING_MAX_NS NS_PER_SECOND
 #define WHAT_MAX 256
 #define MESSAGE_MAX 1024
-#define MAX_CHILDREN 256 /* with threads that are counted for each snapshot */
+#define MAX_CHILDREN 256 /* children whose threads each snapshot counts */
 
 struct top {
 	const struct top_options *options;
 	struct sampler sampler;
-	struct aggregate *aggregate; /* of the interval that runs */
+	struct aggregate *aggregate; /* of the running interval */
 	struct thread_times *times; /* NULL without --wall */
 	struct top_calls calls; /* with --gpu */
 	struct live *live;
 	struct live_symbolizer symbolizer;
 	struct view *view;
-	uint64_t start_ns; /* of the interval that runs */
-	uint64_t interval_ns; /* of the one that is shown */
+	uint64_t start_ns; /* begin of the running interval */
+	uint64_t interval_ns; /* length of the shown interval */
 	bool ended; /* the targets have exited */
 	bool quit;
 	bool dirty; /* the screen is not up to date */
@@ -90,7 +90,7 @@ static void step(void *arg)
 	sampler_run(&top->sampler);
 }
 
-/* " in pod 'ml/trainer-0'", or nothing. */
+/* Writes " in pod 'ml/trainer-0'", or nothing. */
 static void where_fill(char *dst, size_t cap, const struct container_filter *filter)
 {
 	bool pods = filter->nr_pods;
@@ -102,7 +102,7 @@ static void where_fill(char *dst, size_t cap, const struct container_filter *fil
 		 filter->nr_pods + filter->nr_ids > 1 ? " and others" : "");
 }
 
-/* The watched processes, for the first line. */
+/* Names the watched processes, for the first line. */
 static void what_fill(struct top *top)
 {
 	const struct capture_options *capture = &top->options->capture;
@@ -289,7 +289,7 @@ static int page_make(struct top *top, size_t columns, size_t rows, struct page *
 	return view_page(top->view, top->live, &status, columns, rows, ret);
 }
 
-/* --wall: a wait that goes on over the boundary of two intervals counts in both. */
+/* With --wall, a wait across the boundary of two intervals counts in both. */
 static void waits_rotate(struct top *top, uint64_t now_ns)
 {
 	struct sampler_rotate cut = { .times = top->times, .at_ns = now_ns };
@@ -303,7 +303,7 @@ static void waits_rotate(struct top *top, uint64_t now_ns)
 	thread_times_close(top->times);
 }
 
-/* The interval that ran becomes the one that is shown. */
+/* Ends the running interval and shows it. */
 static int interval_end(struct top *top, uint64_t now_ns)
 {
 	struct live_names symbolizer = live_symbolizer_fill(&top->symbolizer);
@@ -314,7 +314,7 @@ static int interval_end(struct top *top, uint64_t now_ns)
 	err = aggregate_new(&next, false, AGGREGATE_BYTES);
 	if (err)
 		return err;
-	/* Samples that come during symbolization are of the next interval. */
+	/* Samples that come during symbolization belong to the next interval. */
 	top->aggregate = next;
 	if (top->times)
 		waits_rotate(top, now_ns);
@@ -354,7 +354,7 @@ static int print_page(struct top *top, size_t columns, size_t rows)
 	err = page_make(top, columns, rows, &page);
 	if (err)
 		return err;
-	/* Without the line about keys, and the empty lines above it. */
+	/* The line about keys and the empty lines above it are not printed. */
 	if (rows && page.nr)
 		page.nr--;
 	while (page.nr && !page_text(&page, page.nr - 1)[0])
@@ -404,7 +404,7 @@ static void on_signals(struct top *top, int fd)
 	}
 }
 
-/* One interval: until the delay is over, the user quits, or the targets have exited. */
+/* Runs one interval: until the delay is over, the user quits, or the targets have exited. */
 static int watch(struct top *top, int signal_fd)
 {
 	uint64_t end_ns = top->start_ns + top->options->delay_ns;
@@ -436,7 +436,7 @@ static int watch(struct top *top, int signal_fd)
 	return interval_end(top, time_monotonic_ns());
 }
 
-/* Interval by interval on the screen. */
+/* Shows interval after interval on the screen. */
 static int watch_screen(struct top *top, int signal_fd)
 {
 	size_t columns = 80, rows = 24;
@@ -489,7 +489,7 @@ static int run(struct top *top, int signal_fd)
 		err = watch_screen(top, signal_fd);
 	}
 	screen_close();
-	if (err && err != -EPIPE) { /* the reader of a pipe has read enough */
+	if (err && err != -EPIPE) { /* EPIPE: the reader of a pipe has read enough */
 		log_error("%s", strerror(-err));
 		return EXIT_FAILED;
 	}
@@ -583,7 +583,7 @@ int top_run(const struct top_options *options)
 		status = gpu_monitor_check();
 	if (!status)
 		status = pod_processes_resolve(&processes, &resolved.capture);
-	resolved.capture.report_workers = options->once; /* else there is a screen */
+	resolved.capture.report_workers = options->once; /* otherwise there is a screen */
 	if (!status)
 		status = run_with(&resolved);
 	pids_fini(&processes);

@@ -9,7 +9,7 @@
 #include "cuda/functions.h"
 #include "profile/aggregate.h"
 
-#define AGGREGATE_BYTES (1U << 20) /* of stacks: only their process is read */
+#define AGGREGATE_BYTES (1U << 20) /* for stacks: only their process is read */
 #define TALLY_SHARE 4
 
 struct top_calls_process {
@@ -53,7 +53,7 @@ static bool launches(uint32_t function)
 	return BPFPROF_GPU_IS_LAUNCH(kind) || kind == GPU_KIND_GRAPH;
 }
 
-/* The calls of each process since the start. Counts and open calls are sorted by process. */
+/* Sums the calls of each process since the start. Counts and open calls are sorted by process. */
 static size_t processes_sum(const struct top_calls *calls, const struct gpu_snapshot *snapshot,
 			    struct top_calls_process *processes)
 {
@@ -75,7 +75,7 @@ static size_t processes_sum(const struct top_calls *calls, const struct gpu_snap
 		if (blocks(count->key.function))
 			process->blocked_ns += count->count.ns;
 	}
-	/* Calls that still wait have waited up to now. */
+	/* Open calls have waited until now. */
 	for (i = 0; i < snapshot->nr_open; i++) {
 		const struct bpfprof_gpu_open *open = &snapshot->open[i].open;
 
