@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define STACK_BYTES (256 * 1024)
-#define LOOK_MS 50 /* a call that takes too long is checked this often */
+#define CHECK_MS 50 /* a call that takes too long is checked this often */
 
 enum call_state { CALL_NONE, CALL_WAITING, CALL_DONE, CALL_ABANDONED };
 
@@ -229,7 +229,7 @@ static bool is_patient(struct deadline_runner *runner, struct worker *w)
 	left = runner->last_wait.ready ? &runner->ready_ms : &runner->asleep_ms;
 	if (!*left)
 		return false;
-	*left -= *left < LOOK_MS ? *left : LOOK_MS;
+	*left -= *left < CHECK_MS ? *left : CHECK_MS;
 	return true;
 }
 
@@ -292,7 +292,7 @@ long deadline_run(struct deadline_runner *runner, long (*fn)(void *job), void (*
 		err = pthread_cond_timedwait(&w->to_caller, &w->lock, &end);
 		if (err != ETIMEDOUT || w->state == CALL_DONE || !is_patient(runner, w))
 			continue;
-		end = time_after_ms(LOOK_MS);
+		end = time_after_ms(CHECK_MS);
 		err = 0;
 	}
 	if (w->state != CALL_DONE) {

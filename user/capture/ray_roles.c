@@ -17,7 +17,7 @@
 #include "ray/ray_role.h"
 #include "bpfprof.h"
 
-#define LOOK_EVERY_NS (3 * NS_PER_SECOND)
+#define SCAN_EVERY_NS (3 * NS_PER_SECOND)
 #define LIBRARY "/ray/_raylet.so"
 #define DRIVER "driver:"
 
@@ -60,7 +60,7 @@ void ray_roles_poll(struct sampler *sampler, struct process *process,
 
 	if (process->owner->role || !pid || now_ns < process->owner->role_due_ns)
 		return;
-	process->owner->role_due_ns = now_ns + LOOK_EVERY_NS;
+	process->owner->role_due_ns = now_ns + SCAN_EVERY_NS;
 	if (process->start_ns != sample->task.start_ns ||
 	    process->exec_id != sample->task.exec_id || !is_candidate(sampler, process, sample))
 		return;

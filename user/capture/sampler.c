@@ -40,7 +40,7 @@
 #define LEARN_NS                                                                                   \
 	(NS_PER_SECOND / 5) /* 50 processes with torch take more than 50 ms on a slow machine */
 #define LEARN_ALL_NS (10 * NS_PER_SECOND)
-#define WINDOWS_LOOK_NS (20 * 1000000ULL) /* between two scans for new libraries */
+#define WINDOWS_SCAN_NS (20 * 1000000ULL) /* between two scans for new libraries */
 #define MESSAGE_MAX 4096
 
 static void on_sample(struct sampler *sampler, const struct sample_view *view)
@@ -464,7 +464,7 @@ int sampler_run(struct sampler *sampler)
 		sampler_containers_tick(sampler, now_ns);
 		sampler->tick_ns = now_ns + TICK_NS;
 	}
-	if (sampler->windows && gpu_probes_scan(sampler->windows, now_ns, WINDOWS_LOOK_NS))
+	if (sampler->windows && gpu_probes_scan(sampler->windows, now_ns, WINDOWS_SCAN_NS))
 		return 0;
 	return wait_ms;
 }

@@ -177,17 +177,17 @@ struct sampler_rotate {
 };
 
 /*
- * The same file: reports the times of threads until then, also of waits that go on. Passes on samples
- * meanwhile.
+ * sampler_waits.c: reports the times of threads until at_ns, including those of waits that go on. Passes
+ * on samples meanwhile.
  */
-void sampler_waits_rotate(struct sampler *sampler, const struct sampler_rotate *cut);
+void sampler_waits_rotate(struct sampler *sampler, const struct sampler_rotate *rotate);
 /*
- * The same for the last time: after sampler_stop_clock() and before sampler_stop(). Sets cut->at_ns: no
- * sample of a wait counts time after it. The times need no boundary.
+ * sampler_waits.c: does the same for the last time, after sampler_stop_clock() and before sampler_stop().
+ * Sets rotate->at_ns: no sample of a wait counts time after it. The times need no boundary.
  */
-void sampler_waits_end(struct sampler *sampler, struct sampler_rotate *cut);
+void sampler_waits_end(struct sampler *sampler, struct sampler_rotate *rotate);
 
-/* The same file: the part for waits of sampler_start(), and of events. 0 or -errno. */
+/* sampler_waits.c: the part of sampler_start() and of events that concerns waits. 0 or -errno. */
 int sampler_waits_start(struct sampler *sampler);
 void sampler_waits_thread_end(struct sampler *sampler, const struct bpfprof_waiter *waiter);
 

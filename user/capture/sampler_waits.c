@@ -43,9 +43,9 @@ enum settles {
 	SETTLE_ALL, /* all threads, settled before or not */
 };
 
-struct cutting {
+struct rotation {
 	struct sampler *sampler;
-	const struct sampler_rotate *cut;
+	const struct sampler_rotate *rotate;
 	enum settles settles;
 	unsigned int nr_pauses;
 	uint64_t deadline_ns;
@@ -109,9 +109,9 @@ static void rest_fill(const struct sampler *sampler, const struct bpfprof_waiter
 		ret->run_ns += at_ns - waiter->since_ns;
 }
 
-static bool is_wanted(const struct sampler_rotate *cut, const struct aggregate_input *input)
+static bool is_wanted(const struct sampler_rotate *rotate, const struct aggregate_input *input)
 {
-	return !cut->wants || cut->wants(cut->arg, input);
+	return !rotate->wants || rotate->wants(rotate->arg, input);
 }
 
 void sampler_waits_thread_end(struct sampler *sampler, const struct bpfprof_waiter *waiter)
@@ -133,31 +133,31 @@ void sampler_waits_thread_end(struct sampler *sampler, const struct bpfprof_wait
 }
 
 /* Did the thread begin to run, or was it sampled, a moment ago? Then a sample is in flight. */
-static bool is_in_flight(struct cutting *cutting, const struct bpfprof_waiter *waiter)
+static bool is_in_flight(struct rotation *rotation, const struct bpfprof_waiter *waiter)
 {
 	const struct timespec pause = { .tv_nsec = PAUSE_NS };
 
-	if (waiter->state != THREAD_RUNS || cutting->nr_pauses >= PAUSES ||
+	if (waiter->state != THREAD_RUNS || rotation->nr_pauses >= PAUSES ||
 	    time_monotonic_ns() > waiter->since_ns + FLIGHT_NS)
 		return false;
-	cutting->nr_pauses++;
+	rotation->nr_pauses++;
 	nanosleep(&pause, NULL);
 	return true;
 }
 
 /* Does the same as waits_find(), after all earlier samples have arrived. */
-static int thread_scan(struct cutting *cutting, const struct bpfprof_task_id *task,
+static int thread_scan(struct rotation *rotation, const struct bpfprof_task_id *task,
 		       struct bpfprof_waiter *ret)
 {
-	struct sampler *sampler = cutting->sampler;
+	struct sampler *sampler = rotation->sampler;
 	int tries = TRIES, found;
 
 	do {
-		thread_times_heard(cutting->cut->times, task);
+		thread_times_heard(rotation->rotate->times, task);
 		found = waits_find(sampler->waits, task, ret);
 		stream_take(sampler->stream);
-	} while ((thread_times_heard(cutting->cut->times, task) ||
-		  (found > 0 && is_in_flight(cutting, ret))) &&
+	} while ((thread_times_heard(rotation->rotate->times, task) ||
+		  (found > 0 && is_in_flight(rotation, ret))) &&
 		 --tries);
 	return found;
 }
@@ -165,31 +165,31 @@ static int thread_scan(struct cutting *cutting, const struct bpfprof_task_id *ta
 /* Settles a thread that was on a CPU since the start. */
 static void waiter_settle(void *arg, const struct bpfprof_waiter *waiter)
 {
-	struct cutting *cutting = arg;
-	struct thread_times *times = cutting->cut->times;
+	struct rotation *rotation = arg;
+	struct thread_times *times = rotation->rotate->times;
 	struct bpfprof_sample sample;
 	struct bpfprof_waiter now;
 	struct aggregate_input input;
 	struct sample_view view;
 	struct thread_rest rest;
 
-	if (cutting->settles == SETTLE_REST && thread_times_settled(times, &waiter->task))
+	if (rotation->settles == SETTLE_REST && thread_times_settled(times, &waiter->task))
 		return;
-	if (thread_scan(cutting, &waiter->task, &now) <= 0)
+	if (thread_scan(rotation, &waiter->task, &now) <= 0)
 		return;
-	rest_fill(cutting->sampler, &now, cutting->cut->at_ns, &rest);
-	if (cutting->settles == SETTLE_FIRST && thread_times_wants_stack(times, &now.task, &rest))
+	rest_fill(rotation->sampler, &now, rotation->rotate->at_ns, &rest);
+	if (rotation->settles == SETTLE_FIRST && thread_times_wants_stack(times, &now.task, &rest))
 		return;
 	sample_begin(&sample, &now.task, now.comm, now.leader_comm);
-	view_begin(cutting->sampler, &view, &sample);
-	if (sampler_input(cutting->sampler, &view, &input) && is_wanted(cutting->cut, &input))
+	view_begin(rotation->sampler, &view, &sample);
+	if (sampler_input(rotation->sampler, &view, &input) && is_wanted(rotation->rotate, &input))
 		thread_times_settle(times, &input, &rest);
 }
 
-static void waiters_settle(struct cutting *cutting, enum settles which)
+static void waiters_settle(struct rotation *rotation, enum settles which)
 {
-	cutting->settles = which;
-	waits_each(cutting->sampler->waits, waiter_settle, cutting);
+	rotation->settles = which;
+	waits_each(rotation->sampler->waits, waiter_settle, rotation);
 }
 
 /* Copies the kernel addresses of the stack, and the user frames of the thread if they were read. */
@@ -256,21 +256,21 @@ bool sampler_sleeper_input(struct sampler *sampler, const struct bpfprof_task_st
 	return sampler_input(sampler, &view, ret);
 }
 
-static void wait_add(struct cutting *cutting, const struct bpfprof_task_state *state,
+static void wait_add(struct rotation *rotation, const struct bpfprof_task_state *state,
 		     const struct process_dump *process, struct thread_rest *rest)
 {
-	struct sampler *sampler = cutting->sampler;
+	struct sampler *sampler = rotation->sampler;
 	struct sampler_sleeper sleeper;
 	struct aggregate_input input;
 
-	if (!sampler_sleeper_input(sampler, state, &cutting->dump, process, &sleeper, &input) ||
-	    !is_wanted(cutting->cut, &input))
+	if (!sampler_sleeper_input(sampler, state, &rotation->dump, process, &sleeper, &input) ||
+	    !is_wanted(rotation->rotate, &input))
 		return;
 	sampler->waits_open++;
 	sampler->waits_unread += !sleeper.is_read;
 	if (!sleeper.is_read) /* the wait counts as a new one next time, and may be read then */
 		rest->since_ns = 0;
-	thread_times_open(cutting->cut->times, &input, rest);
+	thread_times_open(rotation->rotate->times, &input, rest);
 }
 
 bool sampler_thread_input(struct sampler *sampler, const struct bpfprof_task_state *state,
@@ -285,16 +285,16 @@ bool sampler_thread_input(struct sampler *sampler, const struct bpfprof_task_sta
 	return sampler_input(sampler, &view, ret);
 }
 
-static bool is_asked_for(const struct cutting *cutting, const struct bpfprof_task_state *state)
+static bool is_asked_for(const struct rotation *rotation, const struct bpfprof_task_state *state)
 {
-	struct sampler *sampler = cutting->sampler;
+	struct sampler *sampler = rotation->sampler;
 	struct bpfprof_sample sample;
 	struct aggregate_input input;
 
 	if (sampler->reader.session.options.filter)
 		return session_is_target(&sampler->reader.session, (pid_t)state->task.pid);
 	return sampler_thread_input(sampler, state, &sample, &input) &&
-	       is_wanted(cutting->cut, &input);
+	       is_wanted(rotation->rotate, &input);
 }
 
 static bool is_asleep(const struct bpfprof_task_state *state)
@@ -303,21 +303,21 @@ static bool is_asleep(const struct bpfprof_task_state *state)
 }
 
 /* Has the thread slept since before the start? The kernel knows. */
-static bool slept_before_start(const struct cutting *cutting,
+static bool slept_before_start(const struct rotation *rotation,
 			       const struct bpfprof_task_state *state)
 {
 	return state->asleep_ns &&
-	       cutting->tasks_ns - state->asleep_ns <= waits_start_ns(cutting->sampler->waits);
+	       rotation->tasks_ns - state->asleep_ns <= waits_start_ns(rotation->sampler->waits);
 }
 
 /* Is the time for reading stacks used up? */
-static bool is_late(const struct cutting *cutting)
+static bool is_late(const struct rotation *rotation)
 {
-	return time_monotonic_ns() >= cutting->deadline_ns;
+	return time_monotonic_ns() >= rotation->deadline_ns;
 }
 
 /* Is the thread in a wait that needs a stack? found: the result of waits_find(). */
-static bool is_waiting(struct cutting *cutting, const struct bpfprof_task_state *state,
+static bool is_waiting(struct rotation *rotation, const struct bpfprof_task_state *state,
 		       struct thread_rest *rest, int *found)
 {
 	struct bpfprof_waiter waiter;
@@ -325,20 +325,20 @@ static bool is_waiting(struct cutting *cutting, const struct bpfprof_task_state 
 	*found = -ENOENT;
 	if (!is_asleep(state))
 		return false;
-	*found = thread_scan(cutting, &state->task, &waiter);
+	*found = thread_scan(rotation, &state->task, &waiter);
 	/* A thread that has slept since before the start never needed a place. */
-	if (*found == -ENOENT && slept_before_start(cutting, state))
+	if (*found == -ENOENT && slept_before_start(rotation, state))
 		*found = 0;
 	if (*found < 0)
 		return false;
-	rest_fill(cutting->sampler, &waiter, cutting->cut->at_ns, rest);
-	return thread_times_wants_stack(cutting->cut->times, &state->task, rest);
+	rest_fill(rotation->sampler, &waiter, rotation->rotate->at_ns, rest);
+	return thread_times_wants_stack(rotation->rotate->times, &state->task, rest);
 }
 
 /*
- * Lists waiting threads for process_cut(), and settles the others that have slept since the start.
+ * Lists waiting threads for process_rotate(), and settles the others that have slept since the start.
  */
-static void tasks_settle(struct cutting *cutting)
+static void tasks_settle(struct rotation *rotation)
 {
 	struct bpfprof_sample sample;
 	struct aggregate_input input;
@@ -346,61 +346,61 @@ static void tasks_settle(struct cutting *cutting)
 	int found;
 	size_t i;
 
-	for (i = 0; i < cutting->tasks.nr; i++) {
-		const struct bpfprof_task_state *state = &cutting->tasks.states[i];
+	for (i = 0; i < rotation->tasks.nr; i++) {
+		const struct bpfprof_task_state *state = &rotation->tasks.states[i];
 
-		if (is_waiting(cutting, state, &rest, &found)) {
-			if (cutting->nr_tids < TASKS_MAX && !is_late(cutting))
-				cutting->tids[cutting->nr_tids++] = state->reader_tid;
+		if (is_waiting(rotation, state, &rest, &found)) {
+			if (rotation->nr_tids < TASKS_MAX && !is_late(rotation))
+				rotation->tids[rotation->nr_tids++] = state->reader_tid;
 			else
-				wait_add(cutting, state, NULL, &rest);
+				wait_add(rotation, state, NULL, &rest);
 		} else if (!found &&
-			   sampler_thread_input(cutting->sampler, state, &sample, &input)) {
-			thread_times_settle(cutting->cut->times, &input, &rest);
+			   sampler_thread_input(rotation->sampler, state, &sample, &input)) {
+			thread_times_settle(rotation->rotate->times, &input, &rest);
 		} else if (found == -ENOENT && is_asleep(state)) {
-			cutting->sampler->waits_unknown++;
+			rotation->sampler->waits_unknown++;
 		}
 	}
 }
 
 /* Settles the threads read so far. 0; 1: the process is not recorded. */
-static int tasks_scan(struct cutting *cutting)
+static int tasks_scan(struct rotation *rotation)
 {
-	cutting->tasks_ns = time_monotonic_ns();
-	waits_run(cutting->sampler->waits, cutting->tasks_ns);
-	if (!cutting->kernel_pid) {
-		if (!is_asked_for(cutting, &cutting->tasks.states[0]))
+	rotation->tasks_ns = time_monotonic_ns();
+	waits_run(rotation->sampler->waits, rotation->tasks_ns);
+	if (!rotation->kernel_pid) {
+		if (!is_asked_for(rotation, &rotation->tasks.states[0]))
 			return 1;
-		cutting->kernel_pid = cutting->tasks.states[0].task.pid;
+		rotation->kernel_pid = rotation->tasks.states[0].task.pid;
 	}
-	tasks_settle(cutting);
-	cutting->tasks.nr = 0;
+	tasks_settle(rotation);
+	rotation->tasks.nr = 0;
 	return 0;
 }
 
 static int task_take(void *arg, const struct bpfprof_task_state *state)
 {
-	struct cutting *cutting = arg;
+	struct rotation *rotation = arg;
 
-	if (cutting->tasks.nr == TASKS_AT_ONCE && tasks_scan(cutting))
+	if (rotation->tasks.nr == TASKS_AT_ONCE && tasks_scan(rotation))
 		return 1;
-	cutting->tasks.states[cutting->tasks.nr++] = *state;
-	cutting->nr_scanned++;
+	rotation->tasks.states[rotation->tasks.nr++] = *state;
+	rotation->nr_scanned++;
 	return 0;
 }
 
 /* Reads the waiting threads of the process: the chosen ones, or all. */
-static void threads_cut(struct cutting *cutting, pid_t pid, const struct tasks_choice *choice)
+static void threads_rotate(struct rotation *rotation, pid_t pid, const struct tasks_choice *choice)
 {
-	struct sampler *sampler = cutting->sampler;
+	struct sampler *sampler = rotation->sampler;
 	const struct thread_request request = {
 		.owner = THREAD_OWNER_WAITS,
 		.pid = (uint32_t)pid,
 		.native = true,
 		.threads = choice,
-		.max_pages = cutting->cut->max_pages,
-		.max_frames = cutting->cut->max_frames,
-		.deadline_ns = cutting->cut->reading_ns ? cutting->deadline_ns : 0,
+		.max_pages = rotation->rotate->max_pages,
+		.max_frames = rotation->rotate->max_frames,
+		.deadline_ns = rotation->rotate->reading_ns ? rotation->deadline_ns : 0,
 	};
 	struct process_dump *process = NULL;
 	struct thread_read_counts counts;
@@ -413,47 +413,48 @@ static void threads_cut(struct cutting *cutting, pid_t pid, const struct tasks_c
 	if (err) {
 		sampler->waits_unknown += err == -ESRCH ? 0
 					  : choice	? choice->nr
-							: cutting->nr_tids;
+							: rotation->nr_tids;
 		return;
 	}
-	cutting->tasks_ns = time_monotonic_ns();
-	if (!is_late(cutting) && !thread_read(&sampler->reader, &request, &cutting->dump, &counts))
-		process = &cutting->dump.processes[cutting->dump.nr_processes - 1];
+	rotation->tasks_ns = time_monotonic_ns();
+	if (!is_late(rotation) &&
+	    !thread_read(&sampler->reader, &request, &rotation->dump, &counts))
+		process = &rotation->dump.processes[rotation->dump.nr_processes - 1];
 	for (i = 0; i < tasks.nr; i++) {
-		if (is_waiting(cutting, &tasks.states[i], &rest, &found))
-			wait_add(cutting, &tasks.states[i], process, &rest);
+		if (is_waiting(rotation, &tasks.states[i], &rest, &found))
+			wait_add(rotation, &tasks.states[i], process, &rest);
 	}
 	if (process)
-		dump_drop(&cutting->dump);
+		dump_drop(&rotation->dump);
 	tasks_fini(&tasks);
 }
 
 /*
  * Reads all waiting threads of the process, in groups: each thread takes memory while it is read.
  */
-static void process_cut(struct cutting *cutting, pid_t pid)
+static void process_rotate(struct rotation *rotation, pid_t pid)
 {
-	struct tasks_choice choice = { .kernel_pid = cutting->kernel_pid };
+	struct tasks_choice choice = { .kernel_pid = rotation->kernel_pid };
 	size_t first;
 
-	if (cutting->nr_tids && cutting->nr_scanned <= TASKS_AT_ONCE) {
-		threads_cut(cutting, pid, NULL);
+	if (rotation->nr_tids && rotation->nr_scanned <= TASKS_AT_ONCE) {
+		threads_rotate(rotation, pid, NULL);
 		return;
 	}
-	for (first = 0; first < cutting->nr_tids; first += choice.nr) {
-		waits_run(cutting->sampler->waits, time_monotonic_ns());
-		choice.tids = cutting->tids + first;
-		choice.nr = cutting->nr_tids - first;
+	for (first = 0; first < rotation->nr_tids; first += choice.nr) {
+		waits_run(rotation->sampler->waits, time_monotonic_ns());
+		choice.tids = rotation->tids + first;
+		choice.nr = rotation->nr_tids - first;
 		if (choice.nr > TASKS_AT_ONCE)
 			choice.nr = TASKS_AT_ONCE;
-		threads_cut(cutting, pid, &choice);
+		threads_rotate(rotation, pid, &choice);
 	}
 }
 
 static int process_scan(void *arg, pid_t pid, const struct proc_usage *usage)
 {
-	struct cutting *cutting = arg;
-	struct sampler *sampler = cutting->sampler;
+	struct rotation *rotation = arg;
+	struct sampler *sampler = rotation->sampler;
 	int err;
 
 	(void)usage;
@@ -462,33 +463,33 @@ static int process_scan(void *arg, pid_t pid, const struct proc_usage *usage)
 	    sampler->reader.session.options.filter &&
 	    !session_is_target(&sampler->reader.session, pid))
 		return 0;
-	cutting->tasks.nr = cutting->nr_tids = 0;
-	cutting->nr_scanned = cutting->kernel_pid = 0;
-	err = tasks_each(&sampler->reader.session, (uint32_t)pid, task_take, cutting);
-	if (!err && !tasks_scan(cutting))
-		process_cut(cutting, pid);
+	rotation->tasks.nr = rotation->nr_tids = 0;
+	rotation->nr_scanned = rotation->kernel_pid = 0;
+	err = tasks_each(&sampler->reader.session, (uint32_t)pid, task_take, rotation);
+	if (!err && !tasks_scan(rotation))
+		process_rotate(rotation, pid);
 	return 0;
 }
 
-static void processes_scan(struct cutting *cutting)
+static void processes_scan(struct rotation *rotation)
 {
-	cutting->tasks.states = calloc(TASKS_AT_ONCE, sizeof(*cutting->tasks.states));
-	cutting->tids = calloc(TASKS_MAX, sizeof(*cutting->tids));
-	if (cutting->tasks.states && cutting->tids)
-		pids_each(process_scan, cutting);
-	tasks_fini(&cutting->tasks);
-	free(cutting->tids);
+	rotation->tasks.states = calloc(TASKS_AT_ONCE, sizeof(*rotation->tasks.states));
+	rotation->tids = calloc(TASKS_MAX, sizeof(*rotation->tids));
+	if (rotation->tasks.states && rotation->tids)
+		pids_each(process_scan, rotation);
+	tasks_fini(&rotation->tasks);
+	free(rotation->tids);
 }
 
-static void stacks_read(struct cutting *cutting)
+static void stacks_read(struct rotation *rotation)
 {
-	struct sampler *sampler = cutting->sampler;
-	uint64_t reading_ns = cutting->cut->reading_ns;
+	struct sampler *sampler = rotation->sampler;
+	uint64_t reading_ns = rotation->rotate->reading_ns;
 
-	cutting->deadline_ns = time_monotonic_ns() + (reading_ns ? reading_ns : READING_NS);
-	if (!dump_init(&cutting->dump)) {
-		processes_scan(cutting);
-		dump_fini(&cutting->dump);
+	rotation->deadline_ns = time_monotonic_ns() + (reading_ns ? reading_ns : READING_NS);
+	if (!dump_init(&rotation->dump)) {
+		processes_scan(rotation);
+		dump_fini(&rotation->dump);
 	}
 	/*
 	 * A child process would keep the files open, and the command of `-- CMD` may wait until
@@ -497,23 +498,23 @@ static void stacks_read(struct cutting *cutting)
 	thread_read_end(&sampler->reader, THREAD_OWNER_WAITS);
 }
 
-void sampler_waits_rotate(struct sampler *sampler, const struct sampler_rotate *cut)
+void sampler_waits_rotate(struct sampler *sampler, const struct sampler_rotate *rotate)
 {
-	struct cutting cutting = { .sampler = sampler, .cut = cut };
+	struct rotation rotation = { .sampler = sampler, .rotate = rotate };
 
 	stream_take(sampler->stream);
-	waiters_settle(&cutting, SETTLE_FIRST);
-	stacks_read(&cutting);
+	waiters_settle(&rotation, SETTLE_FIRST);
+	stacks_read(&rotation);
 	/* The waits of these threads have ended meanwhile, or could not be read. */
-	waiters_settle(&cutting, SETTLE_REST);
+	waiters_settle(&rotation, SETTLE_REST);
 }
 
-void sampler_waits_end(struct sampler *sampler, struct sampler_rotate *cut)
+void sampler_waits_end(struct sampler *sampler, struct sampler_rotate *rotate)
 {
-	struct cutting last = { .sampler = sampler, .cut = cut };
+	struct rotation last = { .sampler = sampler, .rotate = rotate };
 
 	waits_end(sampler->waits);
-	cut->at_ns = waits_end_ns(sampler->waits);
+	rotate->at_ns = waits_end_ns(sampler->waits);
 	stream_run(sampler->stream);
 	waiters_settle(&last, SETTLE_FIRST);
 	stacks_read(&last);

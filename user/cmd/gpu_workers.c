@@ -24,7 +24,7 @@
 #include "proc/usage.h"
 #include "bpfprof.h"
 
-#define LOOK_NS (2 * NS_PER_SECOND)
+#define SCAN_NS (2 * NS_PER_SECOND)
 #define OTHERS_NS NS_PER_SECOND /* other processes are watched for this time at the end */
 #define OTHERS_GROUP (SAMPLER_GROUP << 1)
 #define MAX_OTHERS 64 /* processes of one worker's Ray node */
@@ -143,7 +143,7 @@ int gpu_workers_poll(struct gpu_workers *workers, uint64_t now_ns)
 
 	if (now_ns < workers->due_ns)
 		return 0;
-	workers->due_ns = now_ns + LOOK_NS;
+	workers->due_ns = now_ns + SCAN_NS;
 	workers->fresh.nr = 0;
 	err = worker_processes_each(sampler->reader.runner, record->capture.workers,
 				    record->capture.nr_workers, found, workers);

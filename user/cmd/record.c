@@ -48,7 +48,7 @@
 #define CALLS_MIN_BYTES (1U << 20)
 /* Part of the budget for growth between two polls, and at the end. */
 #define MEMORY_SPARE (7U << 20)
-#define MEMORY_LOOK_NS (NS_PER_SECOND / 2)
+#define MEMORY_POLL_NS (NS_PER_SECOND / 2)
 #define TICK_NS NS_PER_SECOND
 /* The exit statuses are those of the shell, env and others. */
 #define COMMAND_NOT_FOUND 127
@@ -274,7 +274,7 @@ static void loop(struct recording *rec, int signal_fd)
 			wait_ms = 0;
 		record_findings_tick(rec->findings, now_ns);
 		if (now_ns >= memory_ns) {
-			memory_ns = now_ns + MEMORY_LOOK_NS;
+			memory_ns = now_ns + MEMORY_POLL_NS;
 			memory_poll(rec);
 		}
 		if (now_ns >= tick_ns) {
@@ -382,7 +382,7 @@ static int calls_finish(struct recording *rec, struct gpu_monitor_profile *calls
 }
 
 /* Folds the stacks of idle threads. */
-static int park(struct recording *rec, struct profile *profile)
+static int idle_fold(struct recording *rec, struct profile *profile)
 {
 	if (rec->options->capture.session.waits == SESSION_NO_WAITS || rec->options->parked)
 		return 0;
@@ -405,7 +405,7 @@ static int profile_finish(struct recording *rec, const struct profile *calls)
 	recording_usage(rec, &profile);
 	sampler_image_stats(&rec->sampler, &rec->stats);
 	sampler_own_usage(&rec->sampler, &rec->stats);
-	if (profile_group(&profile, rec->options->by) || park(rec, &profile)) {
+	if (profile_group(&profile, rec->options->by) || idle_fold(rec, &profile)) {
 		log_error("out of memory");
 		profile_fini(&profile);
 		return EXIT_FAILED;
@@ -564,7 +564,7 @@ static bool samples_are_chosen(const struct record_options *options)
 
 static int run(struct recording *rec, int signal_fd)
 {
-	struct sampler_rotate cut = { .wants = on_waiting, .arg = rec };
+	struct sampler_rotate rotate = { .wants = on_waiting, .arg = rec };
 	int status, err;
 
 	err = aggregate_new(&rec->aggregate, rec->options->threads, AGGREGATE_BYTES);
@@ -596,9 +596,9 @@ static int run(struct recording *rec, int signal_fd)
 	loop(rec, signal_fd);
 	rec->end_mono_ns = time_monotonic_ns();
 	sampler_stop_clock(&rec->sampler);
-	cut.times = rec->times;
+	rotate.times = rec->times;
 	if (rec->times)
-		sampler_waits_end(&rec->sampler, &cut);
+		sampler_waits_end(&rec->sampler, &rotate);
 	sampler_stop(&rec->sampler);
 	if (record_timeline_finish(rec->timeline, rec->end_mono_ns))
 		log_error("the timeline cannot be sorted: no memory or disk space");

@@ -38,7 +38,7 @@
 
 #define PAGE_TEXT_BYTES (1U << 20)
 #define AGGREGATE_BYTES (4U << 20) /* for one interval; there are two for a moment */
-#define LOOK_MS 200 /* between two checks whether the targets live */
+#define CHECK_MS 200 /* between two checks whether the targets live */
 /* The stacks of waiting threads are read for half a delay, at most for this time. */
 #define READING_MAX_NS NS_PER_SECOND
 #define WHAT_MAX 256
@@ -292,14 +292,14 @@ static int page_make(struct top *top, size_t columns, size_t rows, struct page *
 /* With --wall, a wait across the boundary of two intervals counts in both. */
 static void waits_rotate(struct top *top, uint64_t now_ns)
 {
-	struct sampler_rotate cut = { .times = top->times, .at_ns = now_ns };
+	struct sampler_rotate rotate = { .times = top->times, .at_ns = now_ns };
 
 	if (!top->options->once)
-		cut.reading_ns = top->options->delay_ns < 2 * READING_MAX_NS
-					 ? top->options->delay_ns / 2
-					 : READING_MAX_NS;
+		rotate.reading_ns = top->options->delay_ns < 2 * READING_MAX_NS
+					    ? top->options->delay_ns / 2
+					    : READING_MAX_NS;
 	thread_times_boundary(top->times, top->aggregate, now_ns);
-	sampler_waits_rotate(&top->sampler, &cut);
+	sampler_waits_rotate(&top->sampler, &rotate);
 	thread_times_close(top->times);
 }
 
@@ -412,7 +412,7 @@ static int watch(struct top *top, int signal_fd)
 				{ .fd = signal_fd, .events = POLLIN },
 				{ .fd = STDIN_FILENO, .events = POLLIN } };
 	nfds_t nr = top->options->once ? 2 : 3;
-	int err = 0, ms, max_ms = top->options->capture.nr_pids ? LOOK_MS : INT_MAX;
+	int err = 0, ms, max_ms = top->options->capture.nr_pids ? CHECK_MS : INT_MAX;
 
 	while (!top->quit && !top->ended && time_monotonic_ns() < end_ns && !err) {
 		ms = sampler_run(&top->sampler);

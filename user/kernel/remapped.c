@@ -23,7 +23,7 @@
 #define MAX_HOLES 8 /* ranges per call that only mappings without code can explain */
 #define PAGE_BYTES UINT64_C(4096)
 #define MAX_SAMPLES 16 /* parts of a range; one piece of each is compared */
-#define MAX_LOOKED 64 /* pages of a part to search for a distinctive piece */
+#define MAX_SCANNED 64 /* pages of a part to search for a distinctive piece */
 #define SAMPLE_BYTES 128
 
 static uint64_t page_down(uint64_t at)
@@ -64,7 +64,7 @@ static int sample_find(struct image *image, uint64_t off, uint8_t page[PAGE_BYTE
 static int sample_compare(struct remapped_job *job, struct image *image,
 			  const struct process_mapping *piece, uint64_t first, uint64_t last)
 {
-	uint64_t stride = (last - first + MAX_LOOKED - 1) / MAX_LOOKED;
+	uint64_t stride = (last - first + MAX_SCANNED - 1) / MAX_SCANNED;
 	uint8_t page[PAGE_BYTES], memory[SAMPLE_BYTES];
 	int at = -1, err;
 

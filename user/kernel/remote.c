@@ -28,7 +28,7 @@
 #define MAX_WANTED 4096
 #define DEATH_MS 100 /* the child has this time to die, so that its slot can be used again */
 #define NOT_DONE 1
-#define LOOK_MS 50 /* interval of checks of a pass that takes too long */
+#define CHECK_MS 50 /* interval of checks of a pass that takes too long */
 
 /* An order to the child: one pass. */
 struct remote_order {
@@ -220,7 +220,7 @@ void remote_child_patience(struct remote_child *child, unsigned int ready_ms)
 /* The timeout of a pass is over. Returns how much longer the parent waits; 0: no longer. */
 static int patience_ms(struct remote_child *child, struct deadline_wait *ret_wait)
 {
-	unsigned int ms = child->ready_ms < LOOK_MS ? child->ready_ms : LOOK_MS;
+	unsigned int ms = child->ready_ms < CHECK_MS ? child->ready_ms : CHECK_MS;
 
 	*ret_wait = deadline_wait_of(child->pid);
 	if (!ret_wait->ready)
