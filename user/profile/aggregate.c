@@ -29,7 +29,7 @@
 
 struct aggregate {
 	bool threads;
-	uint64_t seed; /* of the hashes: targets choose the keys */
+	uint64_t seed; /* random seed of the hashes, as targets choose the keys */
 	struct table_budget budget;
 	struct vec processes, process_hashes, titles;
 	struct index process_index;
@@ -40,7 +40,7 @@ struct aggregate {
 	uint64_t nr_table_full, nr_lost, nr_titles_over;
 	struct sample_counts counts;
 	bool may_forget;
-	struct vec process_counts; /* of each process, if it may be forgotten */
+	struct vec process_counts; /* counts of each process, if may_forget */
 };
 
 static int piece_add(struct aggregate *a, struct piece_set *set, const void *item,
@@ -49,7 +49,7 @@ static int piece_add(struct aggregate *a, struct piece_set *set, const void *ite
 	return piece_set_add(set, &a->budget, a->seed, item, type, ret);
 }
 
-/* Elements of the arrays. */
+/* An element of an array. */
 static struct aggregate_process *process_at(const struct aggregate *a, uint32_t process)
 {
 	return (struct aggregate_process *)a->processes.data + process;
@@ -95,7 +95,10 @@ static void process_complete(struct aggregate *a, struct aggregate_process *proc
 	if (!input->container || process->container_full ||
 	    (process->container && process->container_source <= input->container->source))
 		return;
-	/* Samples before its exec, or before its files were found, had a worse source. */
+	/*
+	 * A sample from before the exec, or before the container's files were found, had a worse
+	 * source.
+	 */
 	container = tag_list_container(&a->tags, &a->budget, a->seed, input->container);
 	process->container_full = !container;
 	if (!container)
@@ -117,10 +120,10 @@ static const char *title_of(const struct aggregate *a, const struct aggregate_pr
 }
 
 /*
- * The entry with the title of the task or, without a title, its name (which Ray cuts from the title and
- * may set a little later). The hash has neither, so that aggregate_exit() finds the entry too. A process
- * may have MAX_NAMES names; later ones count for the last of them. *ret_nr_titles: number of its titles;
- * *slot: the place for a new entry.
+ * Finds the entry with the title of the task or, without a title, with its name (which Ray cuts
+ * from the title and may set a little later). The hash covers neither, so that aggregate_exit()
+ * finds the entry, too. A process may have MAX_NAMES names; later names count for the last of them.
+ * *ret_nr_titles: number of its titles; *slot: the place for a new entry.
  */
 static int64_t process_find(struct aggregate *a, const struct aggregate_process *key,
 			    const struct aggregate_input *input, const char *title, uint64_t hash,
@@ -161,7 +164,7 @@ static int title_add(struct aggregate *a, const char *title, uint32_t *ret)
 	return 0;
 }
 
-/* Room for the counts of one more, zeroed. */
+/* Adds zeroed counts for one more process. */
 static int process_counts_add(struct aggregate *a)
 {
 	if (!a->may_forget)
@@ -237,7 +240,10 @@ static void thread_note(struct aggregate *a, uint32_t process, uint32_t tid)
 		process_at(a, process)->nr_threads++;
 }
 
-/* kept: bytes of the budget that a new stack must leave. An index, negative if there is no room. */
+/*
+ * Keeps a stack if `kept` bytes of the budget are left then. Returns its index, or a negative
+ * error.
+ */
 static int64_t stack_keep(struct aggregate *a, const uint64_t *frames, size_t nr, size_t kept)
 {
 	uint32_t stack;
@@ -251,11 +257,11 @@ static int64_t stack_keep(struct aggregate *a, const uint64_t *frames, size_t nr
 
 static int64_t stack_get(struct aggregate *a, const uint64_t *frames, size_t nr)
 {
-	/* The rest of the memory is for samples without a stack of their own. */
+	/* The rest of the memory is for samples that get no stack of their own. */
 	return stack_keep(a, frames, nr, a->budget.max_bytes / 8);
 }
 
-/* Adds to the sample that equals key but for its numbers. Its index, or -ENOMEM. */
+/* Adds to the sample whose key equals, apart from the numbers. Returns its index, or -ENOMEM. */
 static int64_t sample_count(struct aggregate *a, struct aggregate_sample key, uint64_t value_ns)
 {
 	const struct piece_type type = { .bytes = sizeof(key),
@@ -281,7 +287,7 @@ static uint32_t gil_of(const struct bpfprof_sample *s)
 	return s->python_flags & BPFPROF_PYTHON_GIL_HELD ? PROFILE_GIL_HELD : PROFILE_GIL_NOT_HELD;
 }
 
-/* All of key but the stack: 0, or -ENOMEM without room for the process. */
+/* Fills in the key except for the stack: 0, or -ENOMEM without room for the process. */
 static int place_get(struct aggregate *a, const struct aggregate_input *input,
 		     struct aggregate_sample *key)
 {
@@ -303,11 +309,11 @@ static int place_get(struct aggregate *a, const struct aggregate_input *input,
 	return 0;
 }
 
-/* Index of the sample that counts for it, or -ENOMEM. key: all but the stack. */
+/* The index of the sample that counts, or -ENOMEM. key: everything except the stack. */
 static int64_t stack_sample(struct aggregate *a, struct aggregate_sample *key,
 			    const uint64_t *frames, size_t nr, uint64_t value_ns)
 {
-	int64_t stack = nr ? stack_get(a, frames, nr) : 0; /* see aggregate_new() */
+	int64_t stack = nr ? stack_get(a, frames, nr) : 0; /* stack 0: see aggregate_new() */
 	int64_t sample;
 
 	if (stack < 0) {
@@ -318,7 +324,7 @@ static int64_t stack_sample(struct aggregate *a, struct aggregate_sample *key,
 	sample = sample_count(a, *key, value_ns);
 	if (sample >= 0)
 		return sample;
-	/* Its stack is known, but not with this process or thread. */
+	/* The stack is kept, but there is no room for it with this process or thread. */
 	a->nr_table_full += key->stack != 0;
 	key->stack = 0;
 	sample = sample_count(a, *key, value_ns);
@@ -401,7 +407,7 @@ int64_t aggregate_hold(struct aggregate *a, const struct aggregate_call_at *at, 
 	return sample;
 }
 
-/* Fills in how the stack ends, as wire_stack_join() left it. */
+/* Fills in how the stack ends, from the marker of wire_stack_join(). */
 static void ends_fill(const struct aggregate *a, uint32_t stack, struct aggregate_input *input,
 		      struct bpfprof_sample *sample)
 {
@@ -540,7 +546,7 @@ int aggregate_add_call(struct aggregate *a, const struct aggregate_input *input,
 	if (stack < 0) {
 		a->nr_table_full++;
 		frames[nr_leaves] = label_frame(0);
-		/* There are few of these, and without one the call would have no name. */
+		/* Such stacks are few, and without one the call would have no name. */
 		stack = stack_keep(a, frames, nr_leaves + 1, a->budget.max_bytes / 16);
 	}
 	*ret = (struct aggregate_call_at){
@@ -594,7 +600,7 @@ void aggregate_exit(struct aggregate *a, const struct bpfprof_task_id *task, uin
 
 	if (!index_start(&a->process_index, hash, &slot))
 		return;
-	/* Under the name that it had last. */
+	/* The time belongs to the last name of the process. */
 	while (index_next(&a->process_index, &a->process_hashes, hash, &slot, &i))
 		if (all[i].pid == task->pid && all[i].start_ns == task->start_ns &&
 		    (!last || &all[i] > last))
@@ -615,7 +621,9 @@ int aggregate_new(struct aggregate **ret, bool threads, size_t max_bytes)
 	a->budget.max_bytes = max_bytes;
 	a->seed = hash_seed();
 	tag_list_init(&a->tags);
-	/* Stack 0 is only a marker and thread name 0 is "": they serve when there is no room. */
+	/*
+	 * Stack 0 is only a marker, and thread name 0 is "": both are used when there is no room.
+	 */
 	if (stack_get(a, &marker, 1) || name_get(a, "") || title_add(a, "", &none)) {
 		aggregate_free(a);
 		return -ENOMEM;

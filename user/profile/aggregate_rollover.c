@@ -14,7 +14,7 @@
 
 #define MAX_LEAVES 4
 
-/* The input that a sample of the process would have. */
+/* The input that equals a sample of the process. */
 struct rolled_over {
 	struct bpfprof_sample sample;
 	struct aggregate_input input;
@@ -86,7 +86,10 @@ static void process_fill(struct rolled_over *c, const struct aggregate_view *fro
 	}
 }
 
-/* As the sample had them: leaves apart, no process in addresses, the marker at the root as its reason. */
+/*
+ * Restores the frames of the sample: leaves are separate, addresses have no process, and the marker
+ * at the root is the reason again.
+ */
 static size_t frames_fill(struct rolled_over *c, struct aggregate *to,
 			  const struct aggregate_view *from, const struct profile_stack *stack,
 			  uint64_t leaves[MAX_LEAVES], uint64_t *user)

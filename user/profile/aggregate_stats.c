@@ -108,7 +108,7 @@ void aggregate_stats(struct run_stats *stats, const struct aggregate_view *view)
 	stats->complete = view->counts.stops[BPFPROF_STOP_COMPLETE] +
 			  view->counts.stops[BPFPROF_STOP_NO_USER];
 	stats->truncated = view->counts.nr_taken - stats->complete;
-	stats->unmerged = 0; /* they are complete otherwise */
+	stats->unmerged = 0; /* these stacks are complete otherwise */
 	for (why = PYTHON_MERGED + 1; why < PYTHON_NR_UNMERGED; why++)
 		stats->unmerged += view->counts.unmerged[why];
 	stats->complete -= stats->unmerged;

@@ -52,7 +52,10 @@ static uint32_t title_copy(struct strtab *strings, const struct aggregate_view *
 	return at ? strtab_add(strings, view->titles + at) : 0;
 }
 
-/* Each variable by itself: a process may have its rank from its environment and the job from its container. */
+/*
+ * Chooses each variable separately: a process may have its rank from its environment and the job
+ * from its container.
+ */
 static struct profile_ranks ranks_copy(struct profile *p, const struct aggregate_view *view,
 				       const struct aggregate_process *process)
 {
@@ -133,7 +136,7 @@ static int processes_copy(struct profile *p, const struct aggregate_view *view)
 	return 0;
 }
 
-/* Samples of calls follow the ordinary ones. */
+/* Copies samples of calls behind the ordinary samples. */
 static int calls_copy(struct profile *p, const struct aggregate_view *view, bool even_none)
 {
 	const struct aggregate_call_sample *from;

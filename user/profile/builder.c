@@ -9,7 +9,7 @@
 #include "base/hash_seed.h"
 #include "base/strtab.h"
 
-#define STRINGS_SHARE 4 /* of the bytes, a fourth for texts */
+#define STRINGS_SHARE 4 /* a fourth of the bytes is for texts */
 
 int profile_builder_init(struct profile_builder *b, size_t max_bytes)
 {
@@ -17,7 +17,7 @@ int profile_builder_init(struct profile_builder *b, size_t max_bytes)
 	b->seed = hash_seed();
 	if (strtab_new(&b->strings, max_bytes / STRINGS_SHARE))
 		return -ENOMEM;
-	/* Never NULL: readers of a profile point into it, even at stacks of no frames. */
+	/* Never NULL: readers of a profile point into it, even at stacks without frames. */
 	if (!vec_reserve(&b->budget, &b->stacks.elements, 1, sizeof(uint32_t)))
 		return 0;
 	profile_builder_fini(b);

@@ -8,7 +8,7 @@
 #include "base/strtab.h"
 #include "base/utf8.h"
 
-#define OVERFLOW_ID 1 /* of every strtab */
+#define OVERFLOW_ID 1 /* the first id of every strtab */
 
 void call_list_fini(struct call_list *list)
 {
@@ -18,7 +18,9 @@ void call_list_fini(struct call_list *list)
 	*list = (struct call_list){ 0 };
 }
 
-/* Taken out of the budget at once: as much for the table around the texts as for them. */
+/*
+ * Takes the memory out of the budget at once: the table around the texts gets as much as the texts.
+ */
 static int labels_make(struct call_list *list, struct table_budget *budget)
 {
 	size_t share = budget->max_bytes / 16;
@@ -32,7 +34,7 @@ static int labels_make(struct call_list *list, struct table_budget *budget)
 	return err;
 }
 
-/* Cut between two characters. */
+/* The length at which a long label is cut, between two characters. */
 static size_t label_len(const char *text)
 {
 	size_t len = strnlen(text, AGGREGATE_LABEL_BYTES + 1);

@@ -31,8 +31,8 @@ static int frames_merge(uint64_t **frames, size_t *nr_frames, uint64_t *more, si
 }
 
 /*
- * Part by part: distinct frames are few beside all frames, and two copies of all frames would be most
- * of the memory that a profile takes.
+ * Works part by part: distinct frames are few, and two copies of all frames would be most of the
+ * memory that a profile takes.
  */
 int frame_set_collect(const uint64_t *frames, size_t nr, uint64_t **ret, size_t *ret_nr)
 {

@@ -73,7 +73,7 @@ static int by_process(struct profile *profile)
 	return 0;
 }
 
-/* Are there ranks of more than one job? Rank 0 of one is not that of another. */
+/* Are there ranks of several jobs? Rank 0 of one job differs from rank 0 of another. */
 static bool jobs_differ(const struct profile *profile)
 {
 	const struct profile_ranks *ranks, *first = NULL;

@@ -15,7 +15,10 @@
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 
-/* How native code waits: says nothing of why. One that ends in `:` or `_` is a beginning. */
+/*
+ * Functions in which native code waits; they do not show why. A name that ends in `:` or `_` is a
+ * prefix.
+ */
 static const char *const native_waits[] = {
 	/* libc */
 	"syscall",
@@ -52,10 +55,10 @@ static const char *const native_waits[] = {
 	"grpc::CompletionQueue::AsyncNextInternal",
 };
 
-/* Waiting right below it, a thread of native code has nothing to do. */
+/* A native thread that waits right below such a function has nothing to do. */
 static const struct native_idle {
 	const char *function;
-	const char *under; /* some frame further out, or NULL: it says enough by itself */
+	const char *under; /* some frame further out, or NULL: the function alone is enough */
 } native_idles[] = {
 	/* Boost.Asio: a thread that runs an io_context or a pool, and no handler is due. */
 	{ "boost::asio::detail::scheduler::do_run_one", NULL },
@@ -64,12 +67,18 @@ static const struct native_idle {
 	{ "ray::rpc::ClientCallManager::PollEventsFromCompletionQueue", NULL },
 	{ "ray::rpc::GrpcServer::PollEventsFromCompletionQueue", NULL },
 	{ "ray::IOContextMonitorThread::Run", NULL },
-	/* Ray: the child that it watches goes on, the output that it copies has no more lines. */
+	/*
+	 * Ray: the child that it watches still runs, and the output that it copies has no more
+	 * lines.
+	 */
 	{ "ray::Process::Wait", "ray::raylet::AgentManager::StartAgent" },
 	{ "ray::(anonymous namespace)::StartStreamDump", NULL },
 	{ "boost::iostreams::detail::file_descriptor_impl::read",
 	  "std::thread::_State_impl<std::thread::_Invoker<std::tuple<ray::" },
-	/* gRPC: no call, no event, no timer. Calls that somebody waits for end in other functions. */
+	/*
+	 * gRPC: no call, no event, no timer. Calls that the program waits for end in other
+	 * functions.
+	 */
 	{ "grpc::Server::SyncRequestThreadManager::PollForWork", NULL },
 	{ "grpc::(anonymous namespace)::CallbackAlternativeCQ::", NULL },
 	{ "grpc_event_engine::experimental::Epoll1Poller::DoEpollWait", NULL },
@@ -80,13 +89,13 @@ static const struct native_idle {
 };
 
 /*
- * Threads that these libraries make for themselves: one that waits and has no other library's
- * function on its stack, nor the program's, is between two parallel regions.
+ * These libraries make threads for themselves. Such a thread that waits, with no function of the
+ * program or of another library on its stack, is between two parallel regions.
  */
 static const char *const pool_libraries[] = { "libgomp",	   "libomp",
 					      "libiomp5",	   "libopenblas",
 					      "libscipy_openblas", "libmkl_" };
-/* How every thread begins, and waits. */
+/* Every thread begins and waits in these. */
 static const char *const thread_libraries[] = { "libc.so", "libc-", "libpthread" };
 
 struct python_function {
@@ -94,7 +103,7 @@ struct python_function {
 	const char *file; /* in py-spy's short form */
 };
 
-/* How Python code waits. */
+/* Functions in which Python code waits. */
 static const struct python_function python_waits[] = {
 	{ "wait", "threading.py" },
 	{ "get", "queue.py" },
@@ -102,16 +111,16 @@ static const struct python_function python_waits[] = {
 	{ "select", "selectors.py" },
 };
 
-/* Waiting right below it, a thread of Python code has nothing to do. */
+/* A Python thread that waits right below such a function has nothing to do. */
 static const struct python_function python_idles[] = {
 	{ "_worker", "concurrent/futures/thread.py" }, /* ThreadPoolExecutor: no work item */
 	{ "worker", "multiprocessing/pool.py" }, /* ThreadPool: no task */
 	{ "_handle_workers", "multiprocessing/pool.py" }, /* Pool: no task, no result, */
-	{ "_handle_tasks", "multiprocessing/pool.py" }, /* no worker that ended */
+	{ "_handle_tasks", "multiprocessing/pool.py" }, /* nor a worker that ended */
 	{ "_handle_results", "multiprocessing/pool.py" },
-	{ "_feed", "multiprocessing/queues.py" }, /* Queue: nothing to hand over */
+	{ "_feed", "multiprocessing/queues.py" }, /* Queue: no object to pass on */
 	{ "_run_once", "asyncio/base_events.py" }, /* an event loop beside the main thread */
-	/* Ray: no error, no line to print, no garbage, a parent that lives. */
+	/* Ray: no error, no line to print, no garbage, and the parent lives. */
 	{ "listen_error_messages", "ray/_private/worker.py" },
 	{ "print_logs", "ray/_private/worker.py" },
 	{ "run", "ray/_private/gc_collect_manager.py" },
@@ -167,7 +176,7 @@ static bool is_python_of(const struct profile *profile, const struct profile_loc
 	return false;
 }
 
-/* By its innermost Python functions. */
+/* Judges by the innermost Python functions. */
 static bool python_is_idle(const struct profile *profile, const struct profile_stack *stack,
 			   size_t first)
 {
@@ -193,7 +202,7 @@ static bool is_under(const struct profile *profile, const struct profile_stack *
 	return !name;
 }
 
-/* By its innermost native function that does not only wait. */
+/* Judges by the innermost native function that does not only wait. */
 static bool native_is_idle(const struct profile *profile, const struct profile_stack *stack,
 			   size_t i)
 {
@@ -222,7 +231,7 @@ static bool is_library(const char *base, const char *const *names, size_t nr)
 	return false;
 }
 
-/* By the libraries of all its frames. */
+/* Judges by the libraries of all frames. */
 static bool pool_is_idle(const struct profile *profile, const struct profile_stack *stack, size_t i)
 {
 	const struct profile_location *location;
@@ -255,7 +264,7 @@ bool profile_stack_is_idle(const struct profile *profile, const struct profile_s
 	return native_is_idle(profile, stack, user) || pool_is_idle(profile, stack, user);
 }
 
-/* One more location and one more stack, which is that location alone: its index. */
+/* Adds a location and a stack that is only this location. Returns its index in *ret. */
 static int idle_stack_add(struct profile *profile, uint32_t *ret)
 {
 	size_t nr_frames = 0, i;
@@ -295,7 +304,7 @@ static int compare_places(const void *a, const void *b)
 	return x->gil < y->gil ? -1 : x->gil > y->gil;
 }
 
-/* Joins equal samples. nr: samples with that stack, which are the last ones. */
+/* Joins equal samples among the last nr, which all have the idle stack. */
 static void idle_merge(struct profile *profile, size_t nr)
 {
 	struct profile_sample *all = profile->samples + profile->nr_samples - nr;
@@ -313,7 +322,9 @@ static void idle_merge(struct profile *profile, size_t nr)
 	profile->nr_samples -= nr - kept - 1;
 }
 
-/* Samples with a stack that is marked get the new one, and move to the end. */
+/*
+ * Gives samples with a marked stack the new stack and moves them to the end. Returns their number.
+ */
 static size_t samples_fold(struct profile *profile, const bool *parked, uint32_t stack,
 			   struct idle_counts *counts)
 {
@@ -346,7 +357,10 @@ int profile_fold_idle(struct profile *profile, struct idle_counts *ret)
 
 	if (!parked || !asked)
 		return -ENOMEM;
-	/* Values of calls lie beside the samples, which cannot be moved then; and calls do not wait. */
+	/*
+	 * Values of calls lie beside the samples, so samples with them must not move; and calls do
+	 * not wait.
+	 */
 	for (i = 0; i < profile->nr_samples && !profile->call_values; i++) {
 		s = &profile->samples[i];
 		if (s->sleeper != PROFILE_HELPER_SLEEPS || asked[s->stack])

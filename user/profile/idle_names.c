@@ -18,7 +18,7 @@ struct one_stack {
 	uint32_t *stack;
 };
 
-/* The beginning of ` (file)` at the end, or NULL. */
+/* The beginning of ` (file)` at the end of the text, or NULL. */
 static const char *file_of(const char *text)
 {
 	const char *at = text + strlen(text);

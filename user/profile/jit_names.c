@@ -12,7 +12,7 @@
 #include "symbol/perfmap.h"
 #include "bpfprof.h"
 
-#define MAX_BYTES (2ULL * PERFMAP_MAX_BYTES) /* of all maps together */
+#define MAX_BYTES (2ULL * PERFMAP_MAX_BYTES) /* for all maps together */
 
 enum problem {
 	CUT,
@@ -25,7 +25,7 @@ enum problem {
 	NR_PROBLEMS,
 };
 
-/* Counted one by one, by enum problem. */
+/* One counter for each enum problem. */
 const struct counter jit_names_counters[] = {
 	[CUT] = { COUNTER_FILES, "perfmap_cut", 0,
 		  .help = "maps that were read in part: the head and the end of a large one, or "
@@ -131,8 +131,8 @@ static int map_query(struct jit_names *names, uint32_t pid, uint32_t number, uin
 }
 
 /*
- * A process writes its own number, as its pid namespace has it, to its own /tmp. The names of code that
- * it inherited by fork stand in the maps of its ancestors.
+ * A process writes a map with its own pid, in its pid namespace, to its own /tmp. Names of code
+ * that it inherited by fork are in the maps of its ancestors.
  */
 int jit_names_find(struct jit_names *names, uint32_t pid, uint64_t start_ns,
 		   struct perfmap_query *queries, size_t nr)

@@ -18,7 +18,7 @@
 
 #define MAX_TEXT_BYTES (4U << 20)
 #define ALL_VIEWS ((1U << LIVE_NR_VIEWS) - 1)
-#define MAX_TEXTS (2 * LIVE_MAX_ROWS) /* beyond it, texts of evicted rows are dropped */
+#define MAX_TEXTS (2 * LIVE_MAX_ROWS) /* with more texts, those of evicted rows are dropped */
 #define NO_STACK "[no stack]"
 #define NO_NAME "[no name]"
 
@@ -26,7 +26,7 @@
 enum verdict { VERDICT_UNKNOWN, VERDICT_NOT_IDLE, VERDICT_IDLE };
 
 struct live {
-	bool park; /* threads that have nothing to do are one row */
+	bool park; /* idle threads are one row */
 	struct live_rows rows;
 	struct live_process *processes;
 	size_t nr_processes;
@@ -80,11 +80,11 @@ void live_named(struct live *live, uint64_t frame, const struct live_name *name)
 		frame_names_add_range(&live->names, name->start, name->end, found.function);
 }
 
-/* Processes. */
+/* Functions for processes. */
 
 /*
- * Forgets the half of the processes that have not run for the longest time. Their rows go with
- * them, and all names: frames of code without a file are numbered by process.
+ * Evicts the half of the processes that have not run for the longest time. Their rows and all names
+ * are dropped, too: frames of code without a file are numbered by process.
  */
 static void processes_evict(struct live *live)
 {
@@ -141,7 +141,7 @@ static void pod_fill(struct live_process *process, const struct aggregate_view *
 		snprintf(process->pod, sizeof(process->pod), "%s", strtab_get(view->strings, name));
 }
 
-/* Its index, or -1 if there is no room. */
+/* The index of the process, or -1 if there is no room. */
 static int64_t process_get(struct live *live, const struct aggregate_view *view,
 			   const struct aggregate_process *from)
 {
@@ -192,9 +192,9 @@ static void texts_renew(struct live *live)
 	live_rows_reindex(&live->rows);
 }
 
-/* Counting. */
+/* Functions that count. */
 
-/* The views that show a frame of each kind, on a stack of these frames. */
+/* The views that show a frame of each kind if a stack has these frames. */
 static void stack_views(const uint64_t *frames, size_t nr, uint32_t views[16])
 {
 	bool python = false, native = false;
@@ -217,7 +217,7 @@ static void stack_views(const uint64_t *frames, size_t nr, uint32_t views[16])
 	views[BPFPROF_FRAME_LABEL] = ALL_VIEWS;
 }
 
-/* A text that is a row of both kinds, shown in all views. */
+/* Counts a text that is a row of functions and of lines, in all views. */
 static void text_count(struct live *live, uint32_t process, const char *text, uint32_t leaf_views,
 		       uint64_t ns)
 {
@@ -236,7 +236,7 @@ static void frame_count(struct live *live, uint32_t process, uint64_t frame,
 
 	if (!frame_names_find(&live->names, frame, live->counters.nr_intervals, &name))
 		name.function = name.line = strtab_add(live->texts, NO_NAME);
-	/* Python has two rows always, so that a frame without a line does not get a row of its own. */
+	/* Python frames always have two rows, so that a frame without a line gets no row of its own. */
 	if (name.function == name.line && aggregate_frame_kind(frame) != BPFPROF_FRAME_PYTHON) {
 		live_rows_count(&live->rows, process, name.line, LIVE_FUNCTION | LIVE_LINE, amount);
 		return;
@@ -306,7 +306,7 @@ static bool stack_is_idle(struct live *live, const uint64_t *frames, size_t nr)
 	return named && idle_frames_are_known(named, nr);
 }
 
-/* Is the thread idle? verdict: of its stack, computed on first use. */
+/* Is the thread idle? verdict: that of its stack, computed on first use. */
 static bool is_idle(struct live *live, const struct aggregate_sample *sample, enum verdict *verdict,
 		    const uint64_t *frames, size_t nr)
 {
@@ -328,8 +328,8 @@ static void use_add(struct live_use *use, const struct aggregate_sample *sample,
 }
 
 /*
- * The view's frames, with our numbers of processes in NATIVE_VA ones: the view's are its own.
- * Index of our process per process of the view, -1 = none.
+ * Renumbers the processes in NATIVE_VA frames from the view's numbers to those of live. processes:
+ * index per process of the view, -1 = none.
  */
 static void frames_translate(uint64_t *frames, size_t nr, const int64_t *processes,
 			     size_t nr_processes)
@@ -349,7 +349,10 @@ static void frames_translate(uint64_t *frames, size_t nr, const int64_t *process
 	}
 }
 
-/* A frame to be named, with the index + 1 of our process that it is of, or that runs that Python code; 0: any. */
+/*
+ * A frame without a name, and index + 1 of the process that the frame belongs to, or that runs this
+ * Python code; 0: any process.
+ */
 struct unknown {
 	uint64_t frame;
 	uint32_t process;
@@ -362,7 +365,7 @@ static int compare_frame(const void *a, const void *b)
 	return sorted_order(x->frame, y->frame);
 }
 
-/* By kind, then by process, then by frame. */
+/* Sorts by kind, then by process, then by frame. */
 static int compare_group(const void *a, const void *b)
 {
 	const struct unknown *x = a, *y = b;
@@ -387,7 +390,7 @@ static uint32_t frame_process(uint64_t frame, uint32_t runs)
 	}
 }
 
-/* The frames that are not known yet, once each, group by group. */
+/* Finds the frames without a name, once each, group by group. */
 static size_t unknown_find(struct live *live, const struct aggregate_view *view,
 			   const uint64_t *frames, const uint32_t *runs, struct unknown *unknown)
 {
@@ -414,7 +417,10 @@ static size_t unknown_find(struct live *live, const struct aggregate_view *view,
 	return nr_distinct;
 }
 
-/* Has every frame named that is not known yet. frames: the view's, translated; processes: as there. */
+/*
+ * Names every frame that has no name yet. frames: those of the view, renumbered; processes: see
+ * frames_translate().
+ */
 static int frames_name(struct live *live, const struct aggregate_view *view, const uint64_t *frames,
 		       const int64_t *processes, const struct live_names *symbolizer)
 {
@@ -447,7 +453,7 @@ static void interval_begin(struct live *live)
 {
 	size_t i;
 
-	/* Not in the middle of an interval: all its frames must stay known. */
+	/* This is not done in the middle of an interval: all its frames must stay known. */
 	if (strtab_nr_lost(live->texts))
 		live_rows_evict(&live->rows);
 	if (strtab_nr_lost(live->texts) || strtab_count(live->texts) > MAX_TEXTS)
@@ -476,7 +482,7 @@ static void counters_add(struct live *live, const struct aggregate_view *view)
 	live->counters.samples_lost += view->nr_lost;
 }
 
-/* verdicts: of the view's stacks. */
+/* verdicts: one per stack of the view. */
 static void samples_count(struct live *live, const struct aggregate_view *view,
 			  enum verdict *verdicts, const uint64_t *frames, const int64_t *processes)
 {
@@ -494,7 +500,7 @@ static void samples_count(struct live *live, const struct aggregate_view *view,
 			continue;
 		}
 		stack = &view->stacks[sample->stack];
-		/* Waits have a reason for a leaf, or are sleep. */
+		/* A wait has a reason as its leaf, or is sleep. */
 		runs = sample->sleeper == PROFILE_FIRST_RUNS ||
 		       (sample->sleeper == PROFILE_NOT_ASLEEP && stack->nr &&
 			aggregate_frame_kind(frames[stack->first]) != BPFPROF_FRAME_LABEL);

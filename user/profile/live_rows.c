@@ -8,7 +8,7 @@
 #include "base/vec.h"
 
 struct counted_row {
-	uint64_t sample; /* the last one that counted for the row */
+	uint64_t sample; /* the last sample that counted for the row */
 	uint32_t views; /* the sample was added to the total times of these views */
 };
 

@@ -16,8 +16,8 @@
 #include "symbol/kallsyms.h"
 
 #define KALLSYMS "/proc/kallsyms"
-#define KALLSYMS_KEEP_NS (60 * NS_PER_SECOND) /* modules and BPF programs come and go */
-/* A quarter of a percent of the time, and that much at once. */
+#define KALLSYMS_KEEP_NS (60 * NS_PER_SECOND) /* modules and BPF programs are loaded and unloaded */
+/* A pass may take a quarter of a percent of the time, and saves up that second. */
 #define PASS_SHARE 400
 #define PASS_SAVED_NS NS_PER_SECOND
 #define NAME_BYTES 2048
@@ -30,7 +30,7 @@ static const char *mapping_base(const struct profile *profile, const struct prof
 		strtab_get(profile->strings, profile->mappings[loc->mapping - 1].path));
 }
 
-/* `name (file)`, and with the line that runs `name (file:line)`. */
+/* Makes `name (file)`, and with the line that runs `name (file:line)`. */
 static void python_texts(const struct profile *profile, const struct profile_location *loc,
 			 char function[NAME_BYTES], char line[NAME_BYTES])
 {
@@ -50,8 +50,8 @@ static void python_texts(const struct profile *profile, const struct profile_loc
 }
 
 /*
- * `name (libfoo.so)`; without a symbol `libfoo.so+0x1f00`, the function's start, or an address in
- * `[libfoo.so]`.
+ * Makes `name (libfoo.so)`. Without a symbol: `libfoo.so+0x1f00`, the function's start, or an
+ * address in `[libfoo.so]`.
  */
 static void native_texts(const struct profile *profile, const struct profile_location *loc,
 			 char function[NAME_BYTES], char line[NAME_BYTES])
@@ -72,8 +72,8 @@ static void native_texts(const struct profile *profile, const struct profile_loc
 }
 
 /*
- * Where else the name of frame, at address, holds: from start up to end. Frames and addresses go in
- * step within one segment of a file, and in the kernel.
+ * The name of frame, at address, also holds from start to end. Frames and addresses have equal
+ * distances within one segment of a file, and in the kernel.
  */
 static void name_range(struct live_name *name, uint64_t frame, uint64_t address, uint64_t start,
 		       uint64_t end)
@@ -96,7 +96,7 @@ static void location_name(struct live *live, const struct profile *profile, uint
 
 	if (loc->kind == LOCATION_PYTHON) {
 		python_texts(profile, loc, function, line);
-		/* Its name or line may still come, under another number. */
+		/* The name or line of the function may arrive later, under another number. */
 		name.passing = frame & (BPFPROF_CODE_ID_RAW << BPFPROF_LASTI_BITS);
 	} else {
 		native_texts(profile, loc, function, line);
@@ -152,7 +152,7 @@ static void kernel_name(struct live_symbolizer *symbolizer, struct live *live,
 
 	kallsyms_refresh(symbolizer);
 	for (i = 0; i < nr; i++) {
-		/* Sign-extended from bit 59. */
+		/* Addresses are sign-extended from bit 59. */
 		va = (uint64_t)((int64_t)(frames[i] << 4) >> 4);
 		start = end = 0;
 		found = symbolizer->kallsyms
@@ -166,7 +166,7 @@ static void kernel_name(struct live_symbolizer *symbolizer, struct live *live,
 	}
 }
 
-/* The frames of one process, as if it were the only one. */
+/* Copies the frames of one process, with the process number 0. */
 static uint64_t *frames_own(const uint64_t *frames, size_t nr)
 {
 	uint64_t *own = malloc(nr * sizeof(*own));

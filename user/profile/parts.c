@@ -9,7 +9,7 @@
 #include "base/sorted.h"
 #include "base/strtab.h"
 
-/* Old indexes to new ones, of one kind of thing, for the part that is being made. */
+/* Maps old indexes to new ones, for one kind of thing in the part that is being made. */
 struct remap {
 	uint32_t *to; /* new index + 1, 0 = not in this part */
 	uint32_t *used; /* old indexes */
@@ -20,7 +20,7 @@ enum kind { PROCESSES, STACKS, LOCATIONS, MAPPINGS, CONTAINERS, CALLS, NR_KINDS 
 
 struct group {
 	uint32_t namespace, pod, pid;
-	size_t first, nr; /* in order */
+	size_t first, nr; /* samples of the group, in order */
 };
 
 struct profile_parts {
@@ -95,7 +95,7 @@ static struct group *group_of(const struct profile_parts *parts, size_t sample)
 	return &parts->groups[parts->group_of[parts->profile->samples[sample].process]];
 }
 
-/* Pods and processes without a sample have no part. */
+/* Pods and processes without a sample get no part. */
 static void groups_drop_empty(struct profile_parts *parts)
 {
 	size_t i, nr = parts->by == PROFILE_CUT_PODS;
@@ -191,7 +191,7 @@ static void use(struct remap *map, uint32_t old)
 	map->used[map->nr++] = old;
 }
 
-/* New indexes, in the order of the old ones. */
+/* Gives new indexes in the order of the old ones. */
 static void number(struct remap *map)
 {
 	size_t i;
@@ -208,7 +208,10 @@ static void forget(struct remap *map)
 		map->to[map->used[--map->nr]] = 0;
 }
 
-/* Everything that the samples of the group need. The number of locations in their stacks. */
+/*
+ * Marks everything that the samples of the group need. Returns the number of locations in their
+ * stacks.
+ */
 static size_t collect(struct profile_parts *parts, const struct group *group)
 {
 	const struct profile *whole = parts->profile;
@@ -425,7 +428,8 @@ int profile_part_make(struct profile_parts *parts, size_t index, struct profile_
 	if (whole->stats)
 		part.stats = *whole->stats;
 	count(&part.stats, &part.profile);
-	part.profile.target_program = 0; /* it is the whole's */
+	/* The program of the whole profile may be in another part. */
+	part.profile.target_program = 0;
 	profile_lead(&part.profile, NULL, 0);
 	part.stats.rest_of = "node";
 	*ret = part;
@@ -435,6 +439,6 @@ int profile_part_make(struct profile_parts *parts, size_t index, struct profile_
 
 void profile_part_fini(struct profile_part *part)
 {
-	part->profile.strings = NULL; /* the whole's */
+	part->profile.strings = NULL; /* the whole profile owns the strings */
 	profile_fini(&part->profile);
 }

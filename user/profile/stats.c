@@ -15,7 +15,7 @@ void stats_add(struct stats_reasons *reasons, const char *name, uint64_t count)
 	for (i = 0; i < reasons->nr; i++)
 		if (!strcmp(reasons->reasons[i].name, name))
 			break;
-	if (i == STATS_MAX_REASONS) /* the last one is "other" by now */
+	if (i == STATS_MAX_REASONS) /* now the last entry is "other" */
 		i = STATS_MAX_REASONS - 1;
 	if (i == reasons->nr) {
 		reasons->reasons[i].name = i == STATS_MAX_REASONS - 1 ? OTHER : name;
@@ -47,7 +47,7 @@ void stats_add_reasons(struct stats_reasons *to, const struct stats_reasons *fro
 }
 
 static const struct {
-	const char *key; /* in the JSON; NULL: the group is not an object at its top */
+	const char *key; /* key in the JSON; NULL: the group is no object at the top */
 	size_t offset;
 } groups[COUNTER_NR_GROUPS] = {
 	[COUNTER_LOST] = { "lost", offsetof(struct run_stats, lost) },
@@ -153,7 +153,7 @@ uint64_t stats_total(const struct stats_reasons *reasons)
 	return total;
 }
 
-/* %f would write a locale's decimal comma, nan and inf, which are no JSON. */
+/* %f would write the decimal comma of a locale, nan and inf. These are no JSON. */
 static void add_seconds(struct buf *dst, double seconds)
 {
 	uint64_t us = 0;
@@ -180,7 +180,7 @@ static void add_count(struct buf *dst, const char *key, uint64_t count)
 	buf_printf(dst, "\"%s\":%" PRIu64, key, count);
 }
 
-/* The members of an object, without its braces. */
+/* Writes the members of an object, without its braces. */
 static void add_members(struct buf *dst, const struct stats_reasons *reasons)
 {
 	size_t i;
@@ -216,7 +216,7 @@ static void add_agent(struct buf *dst, const struct run_stats *stats)
 	buf_add_char(dst, '}');
 }
 
-/* After a group, which it ends; its own end is left open. */
+/* Closes the group before it, and leaves its own end open. */
 static void add_gpu(struct buf *dst, const struct run_stats *stats)
 {
 	buf_add_str(dst, "},\"gpu\":{\"calls\":{");
@@ -246,7 +246,7 @@ static void add_counts(struct buf *dst, const struct run_stats *stats, const cha
 	}
 }
 
-/* After a group, which it ends; its own end is left open. */
+/* Closes the group before it, and leaves its own end open. */
 static void add_group(struct buf *dst, const struct run_stats *stats, enum counter_group group)
 {
 	const struct stats_reasons *list = stats_group(stats, group);
@@ -289,7 +289,7 @@ void stats_json(struct buf *dst, const struct run_stats *stats)
 	buf_add_char(dst, '}');
 }
 
-/* ", ring_full 10, tick_skipped 2", zeros left out. True if there is any. */
+/* Writes ", ring_full 10, tick_skipped 2", without zeros. True if there is any. */
 static bool add_counters(struct buf *dst, const char *before, const struct stats_reasons *reasons)
 {
 	const char *separator = before;
@@ -332,7 +332,7 @@ static void stacks_line(struct buf *dst, const struct run_stats *stats)
 	buf_add_char(dst, '\n');
 }
 
-/* Ticks and idle ticks are no faults of the clock. */
+/* Ticks and idle ticks are no faults of the clock, so they are left out. */
 static void clock_line(struct buf *dst, const struct run_stats *stats)
 {
 	struct stats_reasons faults = stats->clock;
@@ -362,7 +362,7 @@ void stats_lines(struct buf *dst, const struct run_stats *stats)
 	clock_line(dst, stats);
 }
 
-/* "; ring full 10, tick skipped 2" in the order of the list, zeros left out. */
+/* Writes "; ring full 10, tick skipped 2" in the order of the list, without zeros. */
 static void add_words(struct buf *dst, const char *before, const struct stats_reasons *reasons,
 		      const char *after)
 {
@@ -437,7 +437,7 @@ static void gpu_calls_text(struct buf *dst, const struct run_stats *stats)
 	buf_add_char(dst, '\n');
 }
 
-/* Ticks alone are of no interest; all other counters of the clock are losses. */
+/* Writes the clock's counters if one of them is a loss; ticks alone are of no interest. */
 static void clock_text(struct buf *dst, const struct run_stats *stats, bool inner)
 {
 	const struct stats_reasons *clock = &stats->clock;
@@ -452,7 +452,7 @@ static void clock_text(struct buf *dst, const struct run_stats *stats, bool inne
 	buf_add_char(dst, '\n');
 }
 
-/* The work of bpfprof itself, which does not help to find a slow function. */
+/* Writes the work of bpfprof itself, which does not help to find a slow function. */
 static void inner_text(struct buf *dst, const struct run_stats *stats)
 {
 	add_words(dst, "Walks: ", &stats->walk, "\n");

@@ -36,7 +36,7 @@
 
 #define ANON_NAME_BYTES UINT64_C(4096)
 #define MAX_STRING_BYTES (32U << 20)
-#define MAX_ASKED 16 /* processes, where Python code lies */
+#define MAX_ASKED 16 /* processes that are asked about the folder of Python code */
 #define DEBUG_ROOT "/usr/lib/debug"
 
 enum problem {
@@ -49,7 +49,7 @@ enum problem {
 	NR_PROBLEMS,
 };
 
-/* Counted one by one, by enum problem. */
+/* One counter for each enum problem. */
 const struct counter symbolize_counters[] = {
 	[CODE_PENDING] = { COUNTER_FILES, "code_pending", 0,
 			   .help = "Python functions whose names had not arrived" },
@@ -74,14 +74,18 @@ struct symbolizer {
 	struct profile *profile;
 	const struct aggregate_process *processes;
 	size_t nr_processes;
-	const struct strtab *labels; /* of LABEL frames; NULL: there are none */
+	const struct strtab *labels; /* names of LABEL frames; NULL: there are none */
 	struct images *images;
 	const struct symbolize_options *options;
 	struct stats_reasons *files;
 	const uint64_t *frames; /* distinct, ascending: locations[i] is frames[i] */
 	size_t nr;
 	uint32_t *
-		owners; /* of Python's: index + 1 of a process that runs it, 0: not known; or NULL */
+		/*
+		 * Of Python frames: index + 1 of a process that runs the frame, 0: not known; or
+		 * NULL.
+		 */
+		owners;
 	struct jit_names jit;
 	int kernel_names_hidden;
 };
@@ -119,7 +123,7 @@ static uint32_t mapping_add(struct profile *profile, const struct profile_mappin
 	return (uint32_t)profile->nr_mappings;
 }
 
-/* Kernel frames: all addresses in one pass over kallsyms. */
+/* Kernel frames: one pass over kallsyms finds all addresses. */
 
 static void kernel_location(struct symbolizer *s, size_t i, const struct kallsyms_query *query,
 			    uint32_t mapping)
@@ -148,7 +152,7 @@ static int kernel_resolve(struct symbolizer *s, size_t first, size_t nr)
 
 	if (!queries)
 		return -ENOMEM;
-	for (i = 0; i < nr; i++) /* sign-extended from bit 59 */
+	for (i = 0; i < nr; i++) /* addresses are sign-extended from bit 59 */
 		queries[i].va = (uint64_t)((int64_t)(s->frames[first + i] << 4) >> 4);
 	err = kallsyms_resolve(s->options->kallsyms, s->profile->strings, queries, nr);
 	if (err == -EACCES)
@@ -158,7 +162,7 @@ static int kernel_resolve(struct symbolizer *s, size_t first, size_t nr)
 	mapping.path = strtab_add(s->profile->strings, "[kernel.kallsyms]");
 	mapping.start = queries[0].va & ~0xfffULL;
 	mapping.limit = (queries[nr - 1].va | 0xfff) + 1;
-	if (!mapping.limit) /* the last page of all */
+	if (!mapping.limit) /* the last page of the address space */
 		mapping.limit = UINT64_MAX;
 	mapping_id = mapping_add(s->profile, &mapping);
 	for (i = 0; i < nr; i++)
@@ -220,7 +224,7 @@ static void native_location(struct symbolizer *s, size_t i, const struct elf_sym
 		demangle(strtab_get(s->profile->strings, symbol->name), name);
 		loc->name = strtab_add(s->profile->strings, name);
 		loc->system_name = symbol->name;
-	} else { /* one name for all of a function, if it is known where it begins */
+	} else { /* one name for the whole function, if its begin is known */
 		loc->name = add_printf(s->profile->strings, "%s+0x%" PRIx64, base,
 				       symbol->function ? symbol->function : symbol->rva);
 		loc->system_name = loc->name;
@@ -229,10 +233,10 @@ static void native_location(struct symbolizer *s, size_t i, const struct elf_sym
 
 struct debug_place {
 	struct images *images;
-	uint32_t pid; /* its files come before those of the node, 0: none */
+	uint32_t pid; /* files of this process come before those of the node; 0: none */
 };
 
-/* A container may bring its own debug files; by build id the node's are as good. */
+/* A container may have its own debug files; with the right build id the node's are as good. */
 static struct elf_image *open_debug_file(void *arg, const char *path)
 {
 	const struct debug_place *place = arg;
@@ -247,7 +251,7 @@ static void find_starts(void *image, struct elf_symbol *symbols, size_t nr)
 {
 	struct cfi *cfi = images_cfi(image);
 	uint64_t start = 0,
-		 end = 0; /* of the last one: neighbours often lie in the same function */
+		 end = 0; /* range of the last symbol: neighbours often lie in the same function */
 	size_t i;
 
 	for (i = 0; i < nr && cfi; i++) {
@@ -301,7 +305,7 @@ static void symbols_resolve(struct symbolizer *s, struct image *image, struct el
 	free(dir);
 	if (err == -ETIMEDOUT)
 		images_fail(s->images, image, err, s->options->now_ns);
-	else if (err && !image->copy) /* a copy has no section headers, and is counted as such */
+	else if (err && !image->copy) /* a copy has no section headers; another counter says so */
 		problem_count(s, symbols_problem(err));
 }
 
@@ -332,7 +336,7 @@ static int image_resolve(struct symbolizer *s, size_t first, size_t nr)
 		symbols_resolve(s, image, symbols, nr);
 	if (image)
 		mapping = image_mapping(s, image);
-	else /* forgotten meanwhile */
+	else /* the image was forgotten meanwhile */
 		mapping.path = strtab_add(s->profile->strings, "[unknown file]");
 	mapping.has_functions = true; /* pprof need not search for names */
 	mapping_id = mapping_add(s->profile, &mapping);
@@ -343,7 +347,7 @@ static int image_resolve(struct symbolizer *s, size_t first, size_t nr)
 	return 0;
 }
 
-/* As we know it. */
+/* The pid in bpfprof's namespace if it is known, else that in the root namespace. */
 static uint32_t process_pid(const struct aggregate_process *process)
 {
 	return process->agent_pid ? process->agent_pid : process->pid;
@@ -380,7 +384,7 @@ static int va_resolve(struct symbolizer *s, size_t first, size_t nr)
 
 /* Python frames. */
 
-/* A process that sees the folder of that file: one that runs the frame, or any other. */
+/* Finds a process that sees the folder of the file: one that runs the frame, or any other. */
 static uint32_t python_pid(const struct symbolizer *s, size_t frame, const char *file)
 {
 	const char *slash = strrchr(file, '/');
@@ -455,7 +459,7 @@ static int marker_resolve(struct symbolizer *s, size_t first, size_t nr)
 	return 0;
 }
 
-/* Label 0: see aggregate_add_call(). */
+/* Names labels. Label 0: see aggregate_add_call(). */
 static int label_resolve(struct symbolizer *s, size_t first, size_t nr)
 {
 	struct profile_location *loc;
@@ -474,7 +478,7 @@ static int label_resolve(struct symbolizer *s, size_t first, size_t nr)
 	return 0;
 }
 
-/* Frames that are resolved together: of one kind, and of one image or process. */
+/* The group of a frame: frames of one kind, and of one image or process, are resolved together. */
 static uint64_t frame_group(uint64_t frame)
 {
 	switch (aggregate_frame_kind(frame)) {
@@ -505,7 +509,7 @@ static int group_resolve(struct symbolizer *s, size_t first, size_t nr)
 	}
 }
 
-/* Mappings are numbered in this order; profile_lead() knows better where the program is known. */
+/* Mappings are numbered in this order; profile_lead() improves it if the program is known. */
 enum { RANK_FILES, RANK_OTHERS, RANK_KERNEL, NR_RANKS };
 
 static int frame_rank(uint64_t frame)
@@ -529,7 +533,7 @@ size_t symbolize_group(const uint64_t *frames, size_t nr)
 	return end;
 }
 
-/* All frames of that rank, group by group. */
+/* Resolves all frames of the rank, group by group. */
 static int locations_resolve(struct symbolizer *s, int rank)
 {
 	size_t first, nr;
@@ -554,7 +558,10 @@ static int stack_locations_make(struct symbolizer *s, const struct aggregate_vie
 	return all ? 0 : -ENOMEM;
 }
 
-/* Finds a process for each Python frame: its files are searched as that process sees them. */
+/*
+ * Finds a process for each Python frame: the files of the frame are searched as this process sees
+ * them.
+ */
 static int owners_make(struct symbolizer *s, const struct aggregate_view *view)
 {
 	__cleanup(free_mem) uint32_t *runs = calloc(view->nr_stacks + 1, sizeof(*runs));
@@ -580,7 +587,7 @@ static int owners_make(struct symbolizer *s, const struct aggregate_view *view)
 	return 0;
 }
 
-/* The mapping of a program, made if no frame is in it: its threads may be in libraries alone. */
+/* The mapping of a program. It is made if no frame is in it: all frames may be in libraries. */
 static uint32_t program_find(struct symbolizer *s, uint32_t *of_image, uint32_t nr, uint32_t id)
 {
 	const struct image *image = id && id < nr ? images_get(s->images, id) : NULL;
@@ -612,7 +619,7 @@ static int programs_find(struct symbolizer *s, const struct aggregate_view *view
 	return 0;
 }
 
-/* Makes the strings and the locations. The caller frees the profile also after a failure. */
+/* Makes the strings and the locations. The caller frees the profile, even after a failure. */
 static int frames_locate(struct symbolizer *s)
 {
 	struct profile *profile = s->profile;

@@ -14,15 +14,15 @@
 #include "profile/wakers.h"
 
 #define HOLDER_BYTES (BPFPROF_COMM_LEN + 48)
-#define MALLOC_BYTES 16 /* of malloc(3)'s own, about */
-#define STACK_WORTH_NS 20000000LL /* a wait shorter than that needs no stack of its own */
+#define MALLOC_BYTES 16 /* overhead of malloc(3), about */
+#define STACK_WORTH_NS 20000000LL /* a shorter wait needs no stack of its own */
 
 struct thread_key {
 	uint32_t pid, tid;
-	uint64_t start_ns; /* of the process */
+	uint64_t start_ns; /* start of the process */
 };
 
-/* The latest ones in an aggregate, -1: none yet. */
+/* The last samples in an aggregate, -1: none yet. */
 struct thread_samples {
 	int32_t run, wait;
 };
@@ -31,23 +31,23 @@ struct thread_time {
 	struct hash_node node;
 	struct thread_key key;
 	struct thread_samples ended, latest;
-	int64_t run_ahead_ns, wait_ahead_ns; /* added before samples of it came */
+	int64_t run_ahead_ns, wait_ahead_ns; /* time added before samples of it arrived */
 	uint64_t after_ns; /* time after the boundary that samples have covered */
 	uint64_t open_since_ns; /* begin of the wait whose stack is in `latest`, 0: none */
 	bool heard; /* a sample has come */
-	bool seen; /* since the interval boundary */
+	bool seen; /* it was looked up since the interval boundary */
 	bool settled; /* all time before the boundary was added */
 };
 
-/* The sink of time before the interval boundary, or of all time. */
+/* The aggregate that takes time before the interval boundary, or all time. */
 struct thread_side {
 	struct aggregate *aggregate;
 	struct thread_samples *samples;
 };
 
 struct thread_times {
-	struct aggregate *aggregate; /* may be NULL after a border */
-	struct aggregate *ended; /* NULL: no border, or closed */
+	struct aggregate *aggregate; /* may be NULL after a boundary */
+	struct aggregate *ended; /* NULL: there was no boundary, or it is closed */
 	uint64_t from_ns, ended_from_ns, boundary_ns;
 	struct hash_table threads;
 	uint64_t nr_full, nr_gil_waits, nr_holders_unknown;
@@ -82,7 +82,7 @@ static struct thread_time *thread_find(const struct thread_times *times,
 	return hash_table_find(&times->threads, &key);
 }
 
-/* fresh: it was not known before. */
+/* fresh: the thread was not known before. */
 static struct thread_time *thread_get(struct thread_times *times,
 				      const struct bpfprof_task_id *task, bool *fresh)
 {
@@ -105,7 +105,10 @@ static struct thread_time *thread_get(struct thread_times *times,
 	return thread;
 }
 
-/* The leaf for the wait itself, without the time for a CPU; 0: none, its function is enough. */
+/*
+ * The leaf for the wait itself, without the time for a CPU; 0: there is none, as the function is
+ * enough.
+ */
 static uint64_t wait_leaf(struct thread_times *times, struct aggregate *aggregate,
 			  const struct bpfprof_sample *s)
 {
@@ -140,7 +143,7 @@ static size_t waker_frames(struct aggregate *aggregate, const struct waker *wake
 	return nr;
 }
 
-/* The part of the time of a sample in which the thread waited for a CPU. */
+/* Adds the time of a sample. The thread waited for a CPU during runnable_ns of it. */
 static void side_add(struct thread_times *times, struct thread_side side,
 		     const struct aggregate_input *input, uint64_t ns, uint64_t runnable_ns)
 {
@@ -169,7 +172,7 @@ static void side_add(struct thread_times *times, struct thread_side side,
 	if (runnable_ns)
 		parts[1].leaf = aggregate_label(side.aggregate, THREAD_LEAF_RUNNABLE);
 	aggregate_add_parts(side.aggregate, input, parts, 2);
-	/* The larger part: there is more to take something away from. */
+	/* The larger part is kept: time may have to be subtracted from it. */
 	if (parts[0].sample >= 0 && parts[0].value_ns >= parts[1].value_ns)
 		side.samples->wait = (int32_t)parts[0].sample;
 	else if (parts[1].sample >= 0)
@@ -198,8 +201,9 @@ static uint64_t at_most(uint64_t a, uint64_t b)
 }
 
 /*
- * A wait whose stack was read at a boundary is over, and its own sample has no complete stack, since a
- * thread that is killed in a wait may exit first. The stack of the boundary is the same one.
+ * A wait whose stack was read at a boundary is over, and its own sample has no complete stack,
+ * since a thread that is killed in a wait may exit first. The boundary's stack is the better one of
+ * the same wait.
  */
 static bool is_known_better(const struct thread_time *thread, const struct aggregate_input *input)
 {
@@ -223,7 +227,7 @@ void thread_times_add(struct thread_times *times, const struct aggregate_input *
 		after.samples = &thread->latest;
 		thread->heard = true;
 	}
-	if (fresh && oldest_ns(times)) /* the rest of it was before anybody cared */
+	if (fresh && oldest_ns(times)) /* the earlier part was not recorded */
 		ns = ts_ns > oldest_ns(times) ? at_most(ns, ts_ns - oldest_ns(times)) : 0;
 	after_ns = ns;
 	if (times->ended && !(thread && thread->settled)) {
@@ -239,7 +243,7 @@ void thread_times_add(struct thread_times *times, const struct aggregate_input *
 	}
 	if (thread && wait)
 		thread->open_since_ns = 0;
-	/* It waits for a CPU last. */
+	/* The wait for a CPU comes last. */
 	runnable_ns = at_most(s->runnable_ns, ns);
 	side_add(times, after, input, after_ns, at_most(runnable_ns, after_ns));
 	side_add(times, before, input, ns - after_ns, runnable_ns - at_most(runnable_ns, after_ns));
@@ -271,7 +275,7 @@ void thread_times_close(struct thread_times *times)
 			hash_table_remove(&times->threads, thread);
 }
 
-/* The time that is settled: the interval that has ended, or all. */
+/* The interval that is settled: the one that has ended, or the whole recording. */
 static struct thread_side side_of(const struct thread_times *times, struct thread_time *thread)
 {
 	if (times->ended)
@@ -279,7 +283,7 @@ static struct thread_side side_of(const struct thread_times *times, struct threa
 	return (struct thread_side){ times->aggregate, &thread->latest };
 }
 
-/* The rest without later time. */
+/* Removes later time from the rest. */
 static void rest_cut(const struct thread_times *times, const struct thread_time *thread,
 		     const struct thread_rest *rest, int64_t *run_ns, int64_t *wait_ns)
 {
@@ -300,7 +304,7 @@ static void rest_cut(const struct thread_times *times, const struct thread_time 
 	*wait_ns -= after_ns;
 }
 
-/* Time before from_ns. */
+/* Limits the wait to time after from_ns. */
 static int64_t wait_bound(const struct thread_times *times, bool fresh, int64_t ns)
 {
 	int64_t most = (int64_t)(times->boundary_ns - times->ended_from_ns);
@@ -308,7 +312,7 @@ static int64_t wait_bound(const struct thread_times *times, bool fresh, int64_t 
 	return fresh && times->ended && times->ended_from_ns && ns > most ? most : ns;
 }
 
-/* The wait time to add. */
+/* The wait time that is not reported yet. */
 static int64_t wait_unreported(const struct thread_times *times, const struct thread_time *thread,
 			       bool fresh, const struct thread_rest *rest)
 {
@@ -331,7 +335,7 @@ bool thread_times_wants_stack(const struct thread_times *times, const struct bpf
 	       (times->ended ? thread->ended : thread->latest).wait < 0;
 }
 
-/* ns more, or less, of the sample. What is left of it; more than 0 only where there is no sample. */
+/* Adds ns to the sample, or subtracts it. Returns the rest; it is above 0 only without a sample. */
 static int64_t sample_adjust(struct aggregate *aggregate, int64_t sample, int64_t ns)
 {
 	if (sample < 0)
@@ -341,7 +345,7 @@ static int64_t sample_adjust(struct aggregate *aggregate, int64_t sample, int64_
 	return ns - aggregate_adjust(aggregate, sample, ns);
 }
 
-/* The stack of a wait that goes on is that of the next interval, too. */
+/* Moves the stack of a wait that goes on to the next interval. */
 static void open_rollover(struct thread_times *times, struct thread_time *thread,
 			  const struct thread_rest *rest)
 {
@@ -429,7 +433,7 @@ void thread_times_end(struct thread_times *times, const struct aggregate_input *
 	struct thread_time *thread = thread_find(times, &input->sample->task);
 	struct aggregate *ended = times->ended;
 
-	/* Once it has been heard of after the border, it is of then. */
+	/* A thread with a sample after the boundary belongs to the new interval. */
 	if (thread && (thread->latest.run >= 0 || thread->latest.wait >= 0))
 		times->ended = NULL;
 	thread_times_settle(times, input, rest);

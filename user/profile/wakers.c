@@ -20,8 +20,8 @@
 #define NAME_BYTES (PROCESS_BYTES + BPFPROF_COMM_LEN + RANKS_TEXT_MAX + 64)
 
 struct entry {
-	UT_hash_handle hh; /* in the order in which they came */
-	uint32_t tid; /* of the thread that was woken */
+	UT_hash_handle hh; /* in the order of arrival */
+	uint32_t tid; /* the woken thread */
 	uint32_t wait_nr;
 	uint32_t waker_pid, waker_tid;
 	bool interrupt, truncated;
@@ -34,7 +34,7 @@ struct entry {
 
 struct link_entry {
 	struct hash_node node;
-	struct waker_link link; /* by all but its counts */
+	struct waker_link link; /* the key is everything but the counts */
 };
 
 struct wakers {
@@ -84,7 +84,7 @@ void wakers_free(struct wakers *wakers)
 	free(wakers);
 }
 
-/* Copies a comm, which may have no end, or a longer text. */
+/* Copies a comm, which may have no terminator, or a longer text. */
 static void name_copy(char *dst, size_t cap, const char *src, size_t max)
 {
 	size_t len = strnlen(src, max < cap - 1 ? max : cap - 1);
@@ -138,7 +138,7 @@ void wakers_add(struct wakers *wakers, const struct aggregate_input *input)
 		wakers->stats.no_room++;
 		return;
 	}
-	/* The last wait of that thread had no sample. */
+	/* The previous wait of that thread had no sample. */
 	HASH_FIND(hh, wakers->entries, &entry->tid, sizeof(entry->tid), old);
 	if (old) {
 		entry_remove(wakers, old);
