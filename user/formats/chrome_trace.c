@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The format: "Trace Event Format", docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU. */
+/*
+ * The format is described in "Trace Event Format",
+ * docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU.
+ */
 #include "formats/chrome_trace.h"
 
 #include <errno.h>
@@ -26,7 +29,7 @@ static void put_line(struct chrome_trace *trace)
 		put(trace, trace->line.data, trace->line.len);
 }
 
-/* The beginning of any event. */
+/* Begins an event. */
 static struct buf *event_open(struct chrome_trace *trace, char phase, uint32_t pid, uint32_t tid)
 {
 	buf_reset(&trace->line);
@@ -148,7 +151,7 @@ void chrome_trace_track(struct chrome_trace *trace, uint32_t pid, uint32_t tid, 
 	struct buf *line;
 
 	meta(trace, pid, tid, "thread_name", "name", name);
-	if (!order) /* which is the default */
+	if (!order) /* 0 is the default */
 		return;
 	line = event_open(trace, 'M', pid, tid);
 	buf_printf(line, ",\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%d}", order);
@@ -185,7 +188,7 @@ void chrome_trace_flow(struct chrome_trace *trace, const struct chrome_event *ev
 	struct buf *line = named_open(trace, ends ? 'f' : 's', event);
 
 	json_key_number(line, "id", id);
-	if (ends) /* at the slice around it, not the next one */
+	if (ends) /* binds to the slice around it, not to the next one */
 		buf_add_str(line, ",\"bp\":\"e\"");
 	event_close(trace, event->args);
 }

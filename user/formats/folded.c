@@ -27,7 +27,10 @@ static int write_stats(FILE *out, const struct run_stats *stats)
 	return err;
 }
 
-/* Two slashes are what readers know it by: a container without a pod has its labels in pprof alone. */
+/*
+ * Adds the pod, which readers recognize by two slashes. A container without a pod has its labels
+ * only in pprof.
+ */
 static void add_pod(struct buf *dst, const struct profile *profile,
 		    const struct profile_process *process)
 {

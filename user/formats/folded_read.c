@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Lines `FRAME;FRAME;... COUNT`, root first, in two dialects. Ours (and that of perf's stackcollapse)
- * begins with [NAMESPACE/POD/CONTAINER;]PROCESS;[THREAD-TID;]. py-spy's raw has frames alone, or
- * `process PID:"CMDLINE"` and `thread (TID): NAME` in front.
+ * Reads lines `FRAME;FRAME;... COUNT`, root first, in two dialects. Lines of bpfprof (and of perf's
+ * stackcollapse) begin with [NAMESPACE/POD/CONTAINER;]PROCESS;[THREAD-TID;]. py-spy's raw has only
+ * frames, or `process PID:"CMDLINE"` and `thread (TID): NAME` before them.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -29,14 +29,14 @@ struct folded {
 	struct profile_read *read;
 	const char *path;
 	struct buf *why;
-	bool is_raw; /* frames alone */
+	bool is_raw; /* frames without a process */
 	bool is_ours;
-	bool threads; /* a frame of each thread after the process */
+	bool threads; /* a frame of the thread follows the process */
 	struct strtab *texts; /* of frames */
 	struct vec locations; /* uint32_t, by the text's number */
 	struct vec frames; /* struct text, of one line, root first */
 	struct vec stack; /* uint32_t */
-	uint64_t line; /* number of the one being read */
+	uint64_t line; /* number of the current line */
 	uint64_t duration_ns;
 };
 
@@ -52,7 +52,7 @@ static bool ends_with(struct text text, const char *word)
 	return text.len >= len && !memcmp(text.at + text.len - len, word, len);
 }
 
-/* The next line without its end. False after the last. */
+/* Takes the next line, without its end. False: there is none. */
 static bool line_next(struct text *rest, struct text *ret)
 {
 	const char *end;
@@ -68,7 +68,7 @@ static bool line_next(struct text *rest, struct text *ret)
 	return true;
 }
 
-/* Takes the number at the end of a line off it. 0 or -EBADMSG. */
+/* Removes the number from the end of a line. 0 or -EBADMSG. */
 static int count_take(struct text *line, uint64_t *ret)
 {
 	size_t digits = 0, i;
@@ -82,7 +82,8 @@ static int count_take(struct text *line, uint64_t *ret)
 		count = count * 10 + (uint64_t)(line->at[i] - '0');
 	line->len -= digits;
 	if (!line->len ||
-	    line->at[line->len - 1] != ' ') /* a stack of no frames has its blank, too */
+	    /* A blank comes before the count, even without frames. */
+	    line->at[line->len - 1] != ' ')
 		return -EBADMSG;
 	while (line->len && line->at[line->len - 1] == ' ')
 		line->len--;
@@ -111,7 +112,7 @@ static bool is_pod(struct text frame)
 	return slashes == 2;
 }
 
-/* `process 42:"python3 train.py"` */
+/* Parses `process 42:"python3 train.py"`. */
 static bool process_frame(struct text frame, uint64_t *ret_pid, struct text *ret_cmdline)
 {
 	uint64_t pid = 0;
@@ -130,13 +131,13 @@ static bool process_frame(struct text frame, uint64_t *ret_pid, struct text *ret
 	return true;
 }
 
-/* `thread (42): NAME`, `thread (0x7F12)` */
+/* Is it `thread (42): NAME` or `thread (0x7F12)`? */
 static bool thread_frame(struct text frame)
 {
 	return starts_with(frame, "thread (") && memchr(frame.at, ')', frame.len);
 }
 
-/* `NAME-42` */
+/* Parses `NAME-42`. */
 static bool own_thread_frame(struct text frame, size_t *ret_name_len, uint64_t *ret_tid)
 {
 	size_t i = frame.len;
@@ -182,7 +183,7 @@ static bool place_find(struct text frame, struct text *ret_name, struct text *re
 	return true;
 }
 
-/* Native frames of py-spy look like those of Python; their files do not. */
+/* py-spy's native frames look like Python frames; only the suffix of the file differs. */
 static bool is_python_file(struct text file, bool has_line, uint32_t line)
 {
 	static const char *const others[] = { ".c",  ".cc", ".cpp", ".cxx", ".h", ".hpp",
@@ -202,7 +203,7 @@ static uint32_t keep(struct folded *f, struct text text)
 	return strtab_add_len(f->read->builder.strings, text.at, text.len);
 }
 
-/* The library of `libfoo.so.1+0x1f2e`. */
+/* Finds the library of `libfoo.so.1+0x1f2e`. */
 static int library_of(struct folded *f, struct text frame, struct profile_location *location)
 {
 	struct profile_mapping mapping;
@@ -277,7 +278,7 @@ static int location_of(struct folded *f, struct text frame, uint32_t *ret)
 	return 0;
 }
 
-/* A pod's frame in front of ours. */
+/* Reads a pod's frame, which comes before bpfprof's other frames. */
 static int pod_take(struct folded *f, struct text frame, struct profile_process *process)
 {
 	struct profile_container container;
@@ -296,7 +297,7 @@ static const struct text *frame_at(const struct folded *f, size_t index)
 	return (const struct text *)f->frames.data + index;
 }
 
-/* Takes the *ret_nr parts in front of the frames. */
+/* Reads the process and the thread before the frames: *ret_nr parts. */
 static int own_head(struct folded *f, struct profile_process *process,
 		    struct profile_sample *sample, size_t *ret_nr)
 {
@@ -334,7 +335,7 @@ static uint32_t command_name(struct folded *f, struct text cmdline)
 	return keep(f, first);
 }
 
-/* `thread (42): "NAME"`: without a name what is in parentheses is one. */
+/* Reads `thread (42): "NAME"`. Without a name the text in parentheses is the name. */
 static void thread_take(struct folded *f, struct text frame, struct profile_sample *sample)
 {
 	const char *at = frame.at + strlen("thread ("), *end = frame.at + frame.len;
@@ -360,7 +361,7 @@ static void raw_head(struct folded *f, struct profile_process *process,
 	uint64_t pid = 0;
 	size_t nr = 0;
 
-	/* Parents come before their children: the last one is it. */
+	/* Parents come before their children: the last process counts. */
 	while (nr < f->frames.nr && process_frame(*frame_at(f, nr), &pid, &cmdline))
 		nr++;
 	process->pid = (uint32_t)pid;
@@ -436,7 +437,7 @@ static int line_put(struct folded *f, struct text line)
 	return err ? err : profile_builder_sample(&f->read->builder, &sample, NULL);
 }
 
-/* Our counters; other lines that begin so are somebody's comments. */
+/* Reads bpfprof's counters; other comments are skipped. */
 static bool comment_take(struct folded *f, struct text line)
 {
 	if (!starts_with(line, "#"))
@@ -447,8 +448,8 @@ static bool comment_take(struct folded *f, struct text line)
 }
 
 /*
- * Finds the dialect from all lines. A file with our counters, or with our suffix, is ours; in a file of
- * py-spy all first frames are Python functions, or processes as py-spy writes them.
+ * Finds the dialect from all lines. A file with bpfprof's counters or suffix is bpfprof's. In a
+ * file of py-spy all first frames are Python functions, or processes in py-spy's form.
  */
 static void dialect_find(struct folded *f, const char *text, size_t len)
 {
@@ -477,7 +478,10 @@ static void dialect_find(struct folded *f, const char *text, size_t len)
 	f->threads = any && threads && !f->is_raw;
 }
 
-/* Is the name that of a file of CUDA and NCCL calls? The text looks like that of samples. */
+/*
+ * Does the name belong to a file of CUDA and NCCL calls? The text itself looks like that of
+ * samples.
+ */
 static bool is_of_calls(const char *path)
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;

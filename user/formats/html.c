@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The interactive flame graph: one HTML file with everything in it, drawn by
- * flame.js. The stacks are embedded as a prefix-coded string: per run of equal
- * stacks the number of frames shared with the run before, the number of new ones,
- * their text numbers and the count, each as base-64 digits of 5 bits, lowest first,
- * with 32 added while more follow. flame.js has the decoder. Of two profiles a run has two counts.
+ * Writes the interactive flame graph: one HTML file with everything in it, drawn by flame.js. The
+ * stacks are embedded as a prefix-coded string. Each run of equal stacks has the number of frames
+ * shared with the run before, the number of new frames, their text numbers and the count (with two
+ * profiles: two counts), each as base-64 digits of 5 bits, lowest first, with 32 added while more
+ * follow. flame.js has the decoder.
  */
 #include "formats/output.h"
 
@@ -44,7 +44,7 @@ static void write_number(FILE *out, uint64_t value)
 	putc(digits[value], out);
 }
 
-/* diff: of each run the numbers after and before, instead of one. */
+/* diff: each run has two numbers, after and before, instead of one. */
 static void write_stacks(FILE *out, const struct stack_order *order, const struct output_diff *diff)
 {
 	uint64_t nr_nodes = 0, total_ns = 0;
@@ -90,7 +90,7 @@ static void write_names(FILE *out, const struct stack_order *order)
 	putc('"', out);
 }
 
-/* Not by printf alone: a locale's decimal comma is no JSON. */
+/* printf alone is not enough: a locale's decimal comma is no JSON. */
 static void write_real(FILE *out, const char *key, double value)
 {
 	char text[32], *comma;

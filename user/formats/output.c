@@ -79,8 +79,8 @@ void output_path_insert(struct buf *dst, const char *path, const char *what)
 }
 
 /*
- * A value becomes a part of one file name, whatever it holds (a worker's name
- * is its own choice): no slash, no control character, no leading dot.
+ * Makes a part of one file name of any value, since a worker chooses its name: no slash, no control
+ * character, no leading dot.
  */
 static void add_value(struct buf *dst, const char *value)
 {
@@ -104,7 +104,7 @@ static void add_time(struct buf *dst, uint64_t time_ns)
 		buf_add_str(dst, text);
 }
 
-/* *pattern is at the '{'; moved to the '}'. */
+/* Adds the variable at *pattern, which points to its '{' and then to its '}'. */
 static int add_variable(struct buf *dst, const char **pattern)
 {
 	const char *name = *pattern + 1, *end = strchr(name, '}'), *value;
@@ -176,7 +176,7 @@ int output_expand_path(struct buf *dst, const char *pattern, const struct output
 	return err ? err : buf_error(dst);
 }
 
-/* Every folder above path. */
+/* Makes every folder above path. */
 static int make_parents(const char *path)
 {
 	char *copy = strdup(path), *slash;
@@ -187,7 +187,7 @@ static int make_parents(const char *path)
 	for (slash = strchr(copy + 1, '/'); slash && *copy; slash = strchr(slash + 1, '/')) {
 		*slash = 0;
 		if (mkdir(copy, 0777) && errno != EEXIST) {
-			/* The folder may exist although it cannot be written to: EROFS, EACCES. */
+			/* The folder may exist although it is not writable: EROFS, EACCES. */
 			err = -errno;
 			if (!access(copy, F_OK))
 				err = 0;
@@ -200,7 +200,7 @@ static int make_parents(const char *path)
 	return err;
 }
 
-/* Our own descriptor if path names one: "-", /dev/stdout, /dev/fd/N; else -1. */
+/* The descriptor of bpfprof that path names: "-", /dev/stdout, /dev/fd/N; else -1. */
 static int path_own_fd(const char *path)
 {
 	static const char *const folders[] = { "/dev/fd/", "/proc/self/fd/" };
@@ -224,14 +224,14 @@ static int path_own_fd(const char *path)
 }
 
 /*
- * A file being written. What is no regular file (a pipe, a device, one of our
- * own descriptors) is written in place; everything else becomes a temporary file beside it.
+ * A file being written. A pipe, a device or a descriptor of bpfprof is written in place; a regular
+ * file is written to a temporary file beside it.
  */
 struct target {
 	const char *path;
 	char *temporary; /* NULL: written in place */
 	int fd;
-	bool keep_fd; /* not ours to close */
+	bool keep_fd; /* target_close() does not close it */
 	int error; /* first failed write */
 };
 
@@ -244,13 +244,13 @@ static char *temporary_name(const char *path)
 
 	if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random))
 		random = (uint64_t)getpid() << 32 ^ (uint64_t)clock();
-	/* Not made from the file's name: that may have NAME_MAX bytes already. */
+	/* The name is not made from the file's name, which may have NAME_MAX bytes already. */
 	if (asprintf(&name, "%.*s.bpfprof-%016" PRIx64 ".tmp", folder_len, path, random) < 0)
 		return NULL;
 	return name;
 }
 
-/* O_EXCL with our own random name and not mkostemp(): this way the kernel applies the umask. */
+/* open() with O_EXCL and a random name applies the umask; mkostemp() does not. */
 static int open_temporary(struct target *target, const struct stat *old)
 {
 	int try, err;
@@ -262,7 +262,7 @@ static int open_temporary(struct target *target, const struct stat *old)
 		target->fd = open(target->temporary,
 				  O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
 		if (target->fd >= 0) {
-			/* A file that its owner made private stays so. */
+			/* A private file stays private. */
 			if (old && fchmod(target->fd, old->st_mode & 0777))
 				return -errno;
 			return 0;
@@ -300,7 +300,10 @@ static int target_open(struct target *target, const char *path)
 	return err ? err : open_temporary(target, exists ? &st : NULL);
 }
 
-/* Makes the new name itself survive a power cut; some file systems cannot, which is no failure. */
+/*
+ * Syncs the folder, so that the name survives a power cut. Some file systems cannot do this: no
+ * failure.
+ */
 static void sync_folder(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -317,7 +320,7 @@ static void sync_folder(const char *path)
 	free(folder);
 }
 
-/* Ends the file: with err 0 it gets its name, else nothing is left of it. */
+/* Ends the file: with err 0 it gets its name, otherwise it is removed. */
 static int target_close(struct target *target, int err)
 {
 	if (!err)
@@ -338,7 +341,9 @@ static int target_close(struct target *target, int err)
 	return err;
 }
 
-/* A stream's write: stdio forgets why a flush failed, so the first reason is kept here. */
+/*
+ * The write function of a stream. stdio forgets why a flush failed, so this keeps the first error.
+ */
 static ssize_t target_write(void *cookie, const char *data, size_t len)
 {
 	struct target *target = cookie;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * pprof's profile.proto, gzipped. The outermost message has no length in front
- * and its fields may come in any order, so each sample, location and function
- * is encoded, compressed and forgotten, and the string table comes last.
- * Encoding: https://protobuf.dev/programming-guides/encoding/
+ * Writes pprof's profile.proto, gzipped. The outermost message has no length in front and its
+ * fields may come in any order, so each sample, location and function is encoded, compressed and
+ * forgotten, and the string table comes last. Encoding:
+ * https://protobuf.dev/programming-guides/encoding/
  */
 #include "formats/output.h"
 
@@ -22,7 +22,7 @@
 #include <string.h>
 #include <zlib.h>
 
-#define WAKER_BYTES 512 /* longer ones are cut */
+#define WAKER_BYTES 512 /* longer wakers are cut */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -33,12 +33,12 @@
 #define WIRE_VARINT 0
 #define WIRE_BYTES 2
 
-/* Equal functions of many locations are written once. */
+/* Many locations have equal functions: each function is written once. */
 struct function {
 	uint32_t name, system_name, filename, start_line; /* strings of the output */
 };
 
-/* Strings of the output. */
+/* A label; both are strings of the output. */
 struct label {
 	uint32_t key, str;
 };
@@ -54,7 +54,7 @@ struct pprof {
 	struct strtab *strings; /* string table of the output */
 	struct buf text;
 	struct buf message; /* one field of the outermost message */
-	struct buf part; /* one inside it */
+	struct buf part; /* one message inside of it */
 	struct function *functions; /* ids are index + 1 */
 	uint32_t nr_functions;
 	uint32_t *slots; /* open addressing: function id, 0 = free */
@@ -102,7 +102,7 @@ static void add_varint(struct buf *dst, uint64_t value)
 	buf_add(dst, bytes, encode_varint(bytes, value));
 }
 
-/* Zero is the default and not written. */
+/* Writes a number; 0 is the default and left out. */
 static void add_number(struct buf *dst, unsigned int field, uint64_t value)
 {
 	if (!value)
@@ -179,7 +179,10 @@ static void write_comment(struct pprof *w, const char *text, size_t len)
 	write_number(w, PROFILE_COMMENT, strtab_add_len(w->strings, text, len));
 }
 
-/* Readers print this comment above every table, so it is short; then all counters as JSON. */
+/*
+ * Writes the comments. Readers print the first one above every table, so it is short. The second
+ * has all counters as JSON.
+ */
 static void write_comments(struct pprof *w)
 {
 	const char *line, *end;
@@ -200,7 +203,7 @@ static void write_comments(struct pprof *w)
 	buf_fini(&text);
 }
 
-/* A text of the profile, or what it is if there is none. */
+/* A text of the profile, or `otherwise` if there is none. */
 static const char *text_or(const struct profile *profile, uint32_t id, const char *otherwise)
 {
 	return id ? strtab_get(profile->strings, id) : otherwise;
@@ -235,7 +238,7 @@ static void write_time_types(struct pprof *w)
 	write_number(w, PROFILE_DEFAULT_SAMPLE_TYPE, string_index(w, name, ""));
 }
 
-/* No period: each call is counted. */
+/* Writes the types of calls. There is no period, as each call is counted. */
 static void write_call_types(struct pprof *w)
 {
 	size_t i;
@@ -290,15 +293,15 @@ static void write_function(struct pprof *w, const struct function *function, uin
 }
 
 /*
- * pprof takes a name equal to its system name for one still to be demangled and,
- * if it looks like C++, drops what stands in brackets: `<module>` would vanish.
+ * pprof demangles a name that equals its system name and, if it looks like C++, drops the text in
+ * brackets: `<module>` would vanish.
  */
 static bool is_spoiled_by_demangler(const char *name)
 {
 	return strpbrk(name, "<>()[]") || strstr(name, "::");
 }
 
-/* Id of the location's function; one not met before is written. */
+/* The id of the location's function; a new function is written. */
 static uint32_t function_id(struct pprof *w, const struct profile_location *location)
 {
 	const char *name = strtab_get(w->profile->strings, location->name);
@@ -340,7 +343,10 @@ static void write_location(struct pprof *w, const struct profile_location *locat
 	write_message(w, PROFILE_LOCATION);
 }
 
-/* The last one stands for the frames of a stack that has none: pprof would drop the sample. */
+/*
+ * Writes the locations. The last one is the frame of a stack without frames, since pprof would drop
+ * the sample.
+ */
 static void write_locations(struct pprof *w)
 {
 	const struct profile_location no_frames = { .kind = LOCATION_MARKER };
@@ -367,7 +373,7 @@ static void add_label(struct pprof *w, uint32_t key, uint32_t str, uint64_t num)
 	add_bytes(&w->message, SAMPLE_LABEL, w->part.data, w->part.len);
 }
 
-/* A thread without the GIL waits for it, if CPython's function that does that is on its stack. */
+/* A thread without the GIL waits for it if CPython's function for that is on its stack. */
 static const char *gil_word(const struct profile *profile, const struct profile_sample *sample)
 {
 	const struct profile_stack *stack = &profile->stacks[sample->stack];
@@ -410,7 +416,7 @@ static void container_labels(struct pprof *w, const struct profile_container *co
 	}
 }
 
-/* Once per container: very many samples have the same. */
+/* Makes labels once per container, as very many samples share them. */
 static void make_container_labels(struct pprof *w)
 {
 	const struct profile *profile = w->profile;
@@ -424,7 +430,7 @@ static void make_container_labels(struct pprof *w)
 				 w->container_labels + i * NR_CONTAINER_LABELS);
 }
 
-/* An unknown value has no label. */
+/* Adds the labels of a container; an unknown value has none. */
 static void add_container(struct pprof *w, const struct profile_process *process)
 {
 	const struct label *labels;
@@ -459,7 +465,7 @@ static void ranks_labels(struct pprof *w, const struct profile_ranks *ranks,
 	}
 }
 
-/* Once per process, like those of containers. */
+/* Makes labels once per process. */
 static void make_ranks_labels(struct pprof *w)
 {
 	size_t i;
@@ -484,7 +490,7 @@ static void add_text(struct pprof *w, const char *key, uint32_t text)
 		add_label(w, string_index(w, key, ""), profile_string(w, text), 0);
 }
 
-/* The thread that ended the wait, as in the leaf. */
+/* Adds the thread that ended the wait, as the leaf names it. */
 static void add_waker(struct pprof *w, const struct profile_stack *stack)
 {
 	const struct profile *profile = w->profile;
@@ -506,8 +512,8 @@ static void add_waker(struct pprof *w, const struct profile_stack *stack)
 }
 
 /*
- * No key may stand twice in a sample: `comm` is the process's name, and `rank` that in the job if it
- * has one, which need not be the rank in the communicator.
+ * Adds the labels of a call. No key may occur twice in a sample: `comm` is the process's name, and
+ * `rank` is its rank in the job if it has one; its rank in the communicator may differ.
  */
 static void add_call(struct pprof *w, const struct profile_sample *sample)
 {
@@ -614,7 +620,7 @@ static int pprof_init(struct pprof *w, FILE *out, const struct profile *profile)
 	if (!w->functions || !w->slots || !w->container_labels || !w->ranks_labels ||
 	    strtab_new(&w->strings, MAX_STRING_BYTES))
 		return -ENOMEM;
-	/* 16 + MAX_WBITS: with a gzip header. */
+	/* MAX_WBITS + 16 adds a gzip header. */
 	if (deflateInit2(&w->zip, 6, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK)
 		return -ENOMEM;
 	return 0;

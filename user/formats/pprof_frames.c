@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Frames of a pprof: mappings, functions, and the locations that are in them. */
+/* Reads frames of a pprof: mappings, functions and locations. */
 #include "formats/pprof_reading.h"
 
 #include <inttypes.h>
@@ -128,7 +128,7 @@ int pprof_take_referred(struct pprof *p, const struct wire_field *field)
 	return 0;
 }
 
-/* Names a frame that has no function: as ours are, by the file and the place in it. */
+/* Names a frame without a function as bpfprof does: by the file and the place in it. */
 static void name_place(struct pprof *p, struct profile_location *location)
 {
 	struct strtab *strings = p->read->builder.strings;
@@ -170,7 +170,7 @@ static int location_put(struct pprof *p, struct profile_location *location)
 	return err;
 }
 
-/* A frame's line; what was inlined there has others before it. */
+/* Adds a line of a frame; lines of inlined functions come before it. */
 static int line_add(struct pprof *p, const struct profile_location *frame, struct wire_span span)
 {
 	const struct pprof_function *function;

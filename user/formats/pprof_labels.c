@@ -56,8 +56,8 @@ void pprof_labels_init(struct pprof_labels *labels, struct strtab *strings)
 }
 
 /*
- * The process's labels come first: a rank after a call's is NCCL's, unless the call has one already, and
- * so is a second comm, as files of bpfprof 0.1.0 name the communicator.
+ * Labels of the process come first. So a rank after a call belongs to NCCL, unless the call has a
+ * rank already. The same holds for a second comm: files of bpfprof 0.1.0 name the communicator so.
  */
 static uint32_t *call_label(struct pprof_labelled *to, enum kind kind)
 {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * pprof's profile.proto. Its fields come in any order, ours with the texts last, so it is walked
- * four times: texts and numbers, then what frames refer to, then frames, then samples.
+ * Reads pprof's profile.proto. Its fields come in any order, and bpfprof writes the texts last. So
+ * the file is walked four times: texts and numbers, then the parts that frames refer to, then
+ * frames, then samples.
  */
 #include "formats/pprof_reading.h"
 
@@ -15,7 +16,7 @@
 
 #define MAX_DEPTH 65536
 
-/* Calls take for every field of the profile; what it says ends the walk. */
+/* Calls take() for every field of the profile; an error ends the walk. */
 static int walk(struct pprof *p, int (*take)(struct pprof *p, const struct wire_field *field))
 {
 	struct wire_span left = p->whole;
@@ -98,7 +99,7 @@ static int take_head(struct pprof *p, const struct wire_field *field)
 	return 0;
 }
 
-/* The text of one of the file's types; "" if there is no such. */
+/* The text of a type; "": there is no such text. */
 static const char *word(struct pprof *p, uint64_t index)
 {
 	return index < p->texts.nr
@@ -123,7 +124,7 @@ static uint64_t unit_ns(const char *unit)
 	return 0;
 }
 
-/* As go tool pprof: the default one, else the last. */
+/* Chooses as `go tool pprof` does: the default value, else the last one. */
 static int choose_value(struct pprof *p)
 {
 	const char *wanted = p->read->sample_type;
@@ -143,7 +144,7 @@ static int choose_value(struct pprof *p)
 	return -ENOENT;
 }
 
-/* Counts are of the type before the value, or of the first such one. */
+/* Counts are the value before the chosen one with unit "count", or the first such one. */
 static void choose_count(struct pprof *p)
 {
 	size_t i;
@@ -156,7 +157,10 @@ static void choose_count(struct pprof *p)
 		}
 }
 
-/* Ours of the GPU begin with calls; an older one may have fewer values of them. */
+/*
+ * Is it a file of calls? bpfprof's files of the GPU begin with calls; an older one may have fewer
+ * values.
+ */
 static bool is_of_calls(struct pprof *p)
 {
 	size_t i, k;
@@ -352,7 +356,7 @@ static int take_sample(struct pprof *p, const struct wire_field *of)
 	return err ? err : labelled_put(p, &labelled, values);
 }
 
-/* Our own counters are one of the comments. */
+/* Reads the comments: one of them has bpfprof's counters. */
 static void take_comments(struct pprof *p)
 {
 	const char *text;
@@ -400,7 +404,7 @@ static int read_all(struct pprof *p)
 	return profile_read_file_add(p->read, &p->file, p->why);
 }
 
-/* Gives the memory of this file's vec back for the next one. */
+/* Gives the memory of this file's vec back to the budget. */
 static void vec_drop(struct pprof *p, struct vec *vec, size_t size)
 {
 	p->read->builder.budget.bytes -= vec->cap * size;

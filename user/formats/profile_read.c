@@ -43,7 +43,7 @@ static int too_large(struct buf *why)
 	return -E2BIG;
 }
 
-/* Several gzip members after each other are one file, as gzip has it. */
+/* Unpacks a gzip file; several members after each other are one file. */
 static int unzip(struct buf *dst, const char *data, size_t len, struct buf *why)
 {
 	z_stream zip = { .next_in = (unsigned char *)data, .avail_in = (unsigned int)len };
@@ -73,7 +73,7 @@ static int unzip(struct buf *dst, const char *data, size_t len, struct buf *why)
 	return -EBADMSG;
 }
 
-/* A pprof has such bytes early on: its fields begin with them. */
+/* Is it text? A pprof has control characters early: its fields begin with them. */
 static bool is_text(const char *data, size_t len)
 {
 	size_t i;
@@ -86,7 +86,7 @@ static bool is_text(const char *data, size_t len)
 	return true;
 }
 
-/* Frames may begin with `<`, too: `<module> (train.py:1)`. */
+/* Is it a picture? Frames may begin with `<`, too: `<module> (train.py:1)`. */
 static bool is_picture(const char *text, size_t len)
 {
 	static const char *const starts[] = { "<!doctype", "<html", "<?xml", "<svg" };
@@ -151,7 +151,7 @@ static int compare_intervals(const void *a, const void *b)
 	return x->start < y->start ? -1 : x->start > y->start;
 }
 
-/* Nodes at the same time took as long as one of them; intervals after each other add up. */
+/* Adds up intervals that follow each other; nodes at the same time took as long as one of them. */
 static void times_join(struct profile_read *read, struct profile *profile)
 {
 	struct profile_read_interval *all = read->intervals.data;

@@ -59,10 +59,10 @@ int profile_read_file_add(struct profile_read *read, const struct profile_read_f
 	bool first = !read->nr_files;
 	int err;
 
-	/* Calls are no samples, also where they are all there is. */
+	/* Calls are no samples, even if a file has only calls. */
 	if (!first && is_of_calls(read, &read->value) != is_of_calls(read, &file->value))
 		return refuse_value(read, &file->value, why);
-	/* Files with samples alone do not say what they count: they count as equal. */
+	/* Files with samples alone do not name their type: they count as equal. */
 	if (first || (read->value.only_counts && !read->value.type)) {
 		bool only_counts = !first || file->value.only_counts;
 
@@ -123,7 +123,7 @@ uint32_t profile_read_name(struct profile_read *read, const char *path)
 	return strtab_add_len(read->builder.strings, name, len ? len : strlen(name));
 }
 
-/* `libfoo.so.1+0x1f2e` */
+/* Is it like `libfoo.so.1+0x1f2e`? */
 static bool is_place(const char *name)
 {
 	const char *plus = strrchr(name, '+');

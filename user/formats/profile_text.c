@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#define SHORT_ID 12 /* characters that people know a container by */
+#define SHORT_ID 12 /* first characters of a container's id, as tools show it */
 
 static void add_python(struct buf *dst, const struct profile *profile,
 		       const struct profile_location *location)
@@ -61,7 +61,7 @@ void function_text(struct buf *dst, const struct profile *profile,
 	frame_text(dst, profile, &without_line);
 }
 
-/* A part of a path that is read from the left: it must not look like two. */
+/* Adds a part of a path that is read from the left: a slash in it would make two parts. */
 static void add_path_part(struct buf *dst, const char *name)
 {
 	size_t at = dst->len;
@@ -168,7 +168,7 @@ void profile_caption(struct buf *dst, const struct profile *profile)
 		add_dot(dst, from);
 		buf_add_str(dst, when);
 	}
-	if (!profile->duration_ns) { /* a stored one that does not say */
+	if (!profile->duration_ns) { /* a stored profile without a duration */
 		add_dot(dst, from);
 		buf_add_str(dst, "how long is not known");
 		return;

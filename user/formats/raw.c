@@ -8,9 +8,9 @@
 #include "profile/profile.h"
 
 /*
- * What readers of py-spy's files take. One frame that is not
- * `NAME (PATH:LINE)` makes some of them refuse the whole file, so NAME holds
- * no blank, PATH no parenthesis or colon, and what has no name or place is left out.
+ * Writes a frame that readers of py-spy's files accept. One frame that is not `NAME (PATH:LINE)`
+ * makes some of them refuse the whole file. So NAME has no blank, PATH no parenthesis or colon, and
+ * a frame without name and place is left out.
  */
 static void add_raw(struct buf *dst, const char *name, const char *path, unsigned int line)
 {
@@ -39,7 +39,7 @@ static void raw_python(struct buf *dst, const struct profile *profile,
 	path = strtab_get(profile->strings, location->short_file);
 	if (!*path)
 		path = text_base_name(strtab_get(profile->strings, location->file));
-	if (!*path && !location->line) /* nothing is known of it */
+	if (!*path && !location->line) /* nothing is known about the frame */
 		return;
 	add_raw(dst, strtab_get(profile->strings, location->name), path, location->line);
 }

@@ -40,7 +40,7 @@ static void write_frames(FILE *out, const struct profile *profile)
 	buf_fini(&text);
 }
 
-/* One profile per process, or per thread where they are kept apart. */
+/* Sorts by process, or by thread if threads are separate: each is one profile. */
 static int compare_owner(const void *a, const void *b, void *arg)
 {
 	const struct profile *profile = arg;
@@ -93,7 +93,10 @@ static void write_stack(FILE *out, const struct profile *profile, uint32_t index
 	putc(']', out);
 }
 
-/* Blocked time would leave out every launch. */
+/*
+ * The weight of a sample. For calls it is the count: with blocked time every launch would be
+ * missing.
+ */
 static uint64_t weight(const struct profile *profile, uint32_t sample)
 {
 	return profile->call_values || profile->value.only_counts
@@ -148,14 +151,14 @@ static void write_profiles(FILE *out, const struct profile *profile, const uint3
 			fputs(",\n", out);
 		write_profile(out, profile, order + first, end - first);
 	}
-	/* The viewer wants at least one. */
+	/* The viewer needs at least one profile. */
 	if (!profile->nr_samples)
 		fputs("{\"type\":\"sampled\",\"name\":\"no samples\",\"unit\":\"nanoseconds\","
 		      "\"startValue\":0,\"endValue\":0,\"samples\":[],\"weights\":[]}",
 		      out);
 }
 
-/* Our own key beside those of the format: readers ignore what they do not know. */
+/* Adds the counters under a key of bpfprof; readers ignore unknown keys. */
 static void write_stats(FILE *out, const struct run_stats *stats)
 {
 	struct buf json;

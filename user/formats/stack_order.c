@@ -24,7 +24,9 @@ enum {
 	STEP_FRAMES,
 };
 
-/* A text is kept with its kind in front: equal words of another kind are another text. */
+/*
+ * Keeps a text with its kind in front, so that equal words of different kinds are different texts.
+ */
 static uint32_t intern(struct stack_order *order, struct buf *text, unsigned int kind)
 {
 	char prefix = (char)('0' + kind);
@@ -80,7 +82,7 @@ static void renumber(uint32_t *ids, size_t nr, const uint32_t *numbers)
 		ids[i] = numbers[ids[i]];
 }
 
-/* From numbers in order of appearance to numbers in order of the words. */
+/* Renumbers the texts in the order of the words, instead of appearance. */
 static int sort_names(struct stack_order *order)
 {
 	const struct profile *profile = order->profile;
@@ -101,7 +103,7 @@ static int sort_names(struct stack_order *order)
 		numbers[ids[i]] = i;
 		order->names[i] = name + 1;
 		order->kinds[i] = (uint8_t)(name[0] - '0');
-		if (!strcmp(name, STRTAB_OVERFLOW)) { /* the one text without a kind */
+		if (!strcmp(name, STRTAB_OVERFLOW)) { /* the only text without a kind */
 			order->names[i] = name;
 			order->kinds[i] = LOCATION_MARKER;
 		}
@@ -165,7 +167,7 @@ uint32_t stack_path_next(struct stack_path *path)
 	return 0;
 }
 
-/* <0, 0, >0 as for qsort; *ret_shared: leading texts in common. */
+/* Compares like a comparator of qsort; *ret_shared: number of equal leading texts. */
 static int compare_paths(const struct stack_order *order, uint32_t a, uint32_t b,
 			 uint32_t *ret_shared)
 {

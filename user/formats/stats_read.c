@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Counters of stored files, back from JSON. */
+/* Reads the counters of stored files from JSON. */
 #include "formats/profile_reading.h"
 
 #include <ctype.h>
@@ -26,7 +26,7 @@ static double seconds_of(const json_t *object, const char *key)
 	return value > 0 && value < 1e9 ? value : 0;
 }
 
-/* Names of our own hold nothing else; those of a hostile file might. */
+/* Cleans a name: bpfprof's names are plain, but a hostile file may hold anything. */
 static const char *text_of(struct strtab *strings, const char *text)
 {
 	char clean[MAX_NAME];
@@ -42,7 +42,10 @@ static void reasons_add(struct strtab *strings, struct stats_reasons *to, json_t
 	const char *key;
 	json_t *value;
 
-	/* The clock's `name` is a text beside its counters, which no counter of a hostile file repeats. */
+	/*
+	 * The clock's `name` is a text beside its counters; a counter of a hostile file must not
+	 * repeat it.
+	 */
 	json_object_foreach(object, key, value) if (json_is_number(value) && strcmp(key, "name"))
 		stats_add(to, text_of(strings, key), count_of(object, key));
 }
@@ -60,7 +63,7 @@ static void agent_add(struct run_stats *to, const json_t *agent)
 	for (i = 0; source && i < 2; i++)
 		if (!strcmp(source, sources[i]))
 			to->bpf_ns_source = sources[i];
-	/* With several agents, the largest value. */
+	/* The largest value of all agents counts. */
 	bytes = count_of(agent, "memory_bytes");
 	if (bytes < to->memory_bytes)
 		return;

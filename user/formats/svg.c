@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The flame graph as an image: plain rectangles, so that everything that shows SVG
- * shows it, and a small script that lets a browser search and zoom. Frames
- * narrower than MIN_PERMILLE of the whole are left out, which keeps it small.
+ * Writes the flame graph as an image: plain rectangles for every viewer of SVG, and a small script
+ * with which a browser can search and zoom. Frames narrower than MIN_PERMILLE of the whole are left
+ * out, so that the file stays small.
  */
 #include "formats/output.h"
 
@@ -38,27 +38,27 @@
 ASSET(svg_css, "user/formats/svg.css");
 ASSET(svg_js, "user/formats/svg.js");
 
-/* A frame of the walk whose end has not been met yet. */
+/* A frame of the walk that has not ended yet. */
 struct open_frame {
-	uint32_t text; /* 0 = the root of all */
+	uint32_t text; /* 0 = the root */
 	uint64_t start, own;
-	double old_start; /* of a diff: as much as start was the first one's */
+	double old_start; /* diff: the weight of the first profile at this position */
 };
 
 struct svg {
 	FILE *out;
 	const struct stack_order *order;
 	const struct output_diff *diff; /* or NULL */
-	uint64_t total; /* of all counts, or of a diff's widths */
-	double old; /* of a diff: worth of the first one's, up to here */
+	uint64_t total; /* of all counts, or of all widths of a diff */
+	double old; /* diff: weight of the first profile, up to here */
 	uint64_t ns_per_sample;
-	uint32_t max_depth; /* of what is wide enough */
+	uint32_t max_depth; /* deepest frame that is wide enough */
 	bool writing; /* the first walk only finds max_depth */
 	struct open_frame *open;
 	size_t nr_open, cap;
 };
 
-/* Coordinates are kept in hundredths: no locale's decimal comma. */
+/* Writes hundredths without printf's %f, which may use a locale's decimal comma. */
 static void write_hundredths(FILE *out, const char *name, uint64_t value)
 {
 	fprintf(out, " %s=\"%" PRIu64 ".%02" PRIu64 "\"", name, value / 100, value % 100);
@@ -77,8 +77,8 @@ static bool is_of_calls(const struct svg *svg)
 }
 
 /*
- * Samples arrive independently: the variance of their number is that number. A sample of an
- * average weight stands for those of which there is none.
+ * Samples arrive independently: the variance of their number is that number. If there is no sample,
+ * one of average weight stands in.
  */
 double output_diff_error(const struct output_diff *diff, double before, double after)
 {
@@ -97,7 +97,7 @@ bool output_diff_is_exact(const struct output_diff *diff)
 	return diff->sample[0] == 0 && diff->sample[1] == 0;
 }
 
-/* A width is an integer; of a diff one of this many per unit. */
+/* Widths are integers; in a diff one unit has this many. */
 #define WIDTHS_PER_UNIT 1e9
 
 static uint64_t run_width(const struct svg *svg, const struct stack_run *run)
@@ -126,7 +126,10 @@ static void write_change(const struct svg *svg, const char *name, double before,
 	fputs("</title>", svg->out);
 }
 
-/* Red grew, blue shrank; pale is what sampling alone makes of the same. As in flame.js. */
+/*
+ * Red frames grew, blue ones shrank; a pale change may come from sampling alone. flame.js does the
+ * same.
+ */
 static void write_diff_colour(const struct svg *svg, double before, double after)
 {
 	double change = after - before, most = after > before ? after : before, part;
@@ -148,7 +151,7 @@ static void write_title(const struct svg *svg, const char *name, uint64_t total,
 	fputs("<title>", svg->out);
 	text_xml(svg->out, name);
 	fprintf(svg->out, "\n%" PRIu64, total);
-	if (flame_unit(svg->order->profile)) /* how long each took is not the same */
+	if (flame_unit(svg->order->profile)) /* the durations of the calls differ */
 		fprintf(svg->out, " %ss", flame_unit(svg->order->profile));
 	else
 		fprintf(svg->out, " samples, %" PRIu64 ".%03" PRIu64 " s", ms / 1000, ms % 1000);
@@ -156,7 +159,7 @@ static void write_title(const struct svg *svg, const char *name, uint64_t total,
 		basis % 100, own);
 }
 
-/* As much of name as fits; nothing if that would be less than three letters. */
+/* Writes as much of the name as fits; nothing if that is less than three letters. */
 static void write_label(const struct svg *svg, const char *name, uint64_t width)
 {
 	size_t room = width > 600 ? (size_t)((width - 600) / CHAR_WIDTH) : 0, columns = 0;
@@ -288,7 +291,7 @@ static void write_head(const struct svg *svg, const char *title, const char *cap
 	write_text(svg->out, "quiet", MARGIN, 44, caption);
 }
 
-/* Shown by the script alone: without one, they would do nothing. */
+/* Writes buttons. Only the script shows them, as they do nothing without it. */
 static void write_buttons(FILE *out)
 {
 	fprintf(out,
@@ -300,7 +303,7 @@ static void write_buttons(FILE *out)
 		WIDTH - MARGIN, WIDTH - MARGIN - 70, WIDTH - MARGIN);
 }
 
-/* The kinds with their colours, right of the title. */
+/* Writes the kinds with their colours, right of the title. */
 static void write_legend(FILE *out, bool calls)
 {
 	static const struct {

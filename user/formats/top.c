@@ -18,14 +18,14 @@
 #define CONTAINER_INDENT 9
 #define CONTAINER_REST 22 /* "in ", ", pid 4194304 there" */
 #define MAX_TEXT_BYTES (16U << 20)
-/* A process asked for that ran less than this share of the time is waiting for something. */
+/* A process of -p that ran less than this share of the time is waiting for something. */
 #define WAITING_SHARE 0.05
 
 struct function {
 	uint32_t name; /* in top.names */
 	uint32_t last_sample; /* index + 1 of the last sample that counted for total_ns */
 	uint64_t own_ns, total_ns;
-	uint64_t python_ns; /* while it was the innermost Python function */
+	uint64_t python_ns; /* time as the innermost Python function */
 };
 
 struct top {
@@ -88,7 +88,7 @@ static void add_samples(struct top *top)
 				function->python_ns += sample->value_ns;
 				in_python = true;
 			}
-			/* Once per stack, however often a recursion is on it. */
+			/* Counts once per stack, even with recursion. */
 			if (function->last_sample != i + 1)
 				function->total_ns += sample->value_ns;
 			function->last_sample = i + 1;
@@ -147,7 +147,10 @@ static void write_rows(const struct top *top, struct buf *dst, bool python, size
 			   python ? "Python " : "", left == 1 ? "" : "s");
 }
 
-/* Where the time went, then, if any of it in Python, whose it is there: C is its caller's. */
+/*
+ * Writes the functions by their time. If some of it was in Python, it then writes Python functions;
+ * C functions count for their callers.
+ */
 static void write_functions(struct top *top, struct buf *dst, size_t rows)
 {
 	uint32_t nr = strtab_count(top->names);
@@ -163,7 +166,7 @@ static void write_functions(struct top *top, struct buf *dst, size_t rows)
 	write_rows(top, dst, true, (rows + 1) / 2);
 }
 
-/* CPU time as the kernel counts it, else as sampled. */
+/* The CPU time as the kernel counts it, else the sampled time. */
 static uint64_t process_cpu_ns(const struct top *top, uint32_t index)
 {
 	uint64_t cpu_ns = top->profile->processes[index].cpu_ns;
@@ -248,7 +251,7 @@ static void write_process(const struct top *top, struct buf *dst, uint32_t index
 	struct buf name;
 
 	buf_init(&name, MAX_TEXT_BYTES);
-	named.title = process->task ? process->task : process->comm; /* however grouped */
+	named.title = process->task ? process->task : process->comm; /* in any grouping */
 	process_text(&name, top->profile, &named);
 	buf_printf(dst, "%7u  %8.2fs  %6.1f%%  %7u", process->pid, cpu,
 		   seconds > 0 ? 100 * cpu / seconds : 0, process->nr_threads);

@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "profile/stats.h"
 
-/* As a number it would be rounded. */
+/* Writes a text, since a number would be rounded. */
 static void put_ns(struct buf *dst, const char *key, uint64_t ns)
 {
 	json_key(dst, key);

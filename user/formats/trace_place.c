@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "formats/trace_facts.h"
 
-/* Beside the file that path is to become; "" if it becomes none. */
+/* The folder of the file that path will name; "": path is no file. */
 static int folder_of(struct buf *dst, const char *path)
 {
 	const char *slash = strrchr(path, '/');

@@ -51,7 +51,7 @@ int wire_next(struct wire_span *span, struct wire_field *ret)
 	case WIRE_BYTES:
 		ret->has_bytes = true;
 		return wire_number(span, &len) == 1 ? take_bytes(span, len, ret) : -EBADMSG;
-	case WIRE_FIXED64: /* profile.proto has none: skipped */
+	case WIRE_FIXED64: /* profile.proto has none */
 		ret->number = 0;
 		return take_bytes(span, 8, ret);
 	case WIRE_FIXED32:
