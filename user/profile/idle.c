@@ -325,14 +325,14 @@ static void idle_merge(struct profile *profile, size_t nr)
 /*
  * Gives samples with a marked stack the new stack and moves them to the end. Returns their number.
  */
-static size_t samples_fold(struct profile *profile, const bool *parked, uint32_t stack,
+static size_t samples_fold(struct profile *profile, const bool *idle, uint32_t stack,
 			   struct idle_counts *counts)
 {
 	struct profile_sample *all = profile->samples, swapped;
 	size_t end = profile->nr_samples, i = 0;
 
 	while (i < end) {
-		if (all[i].sleeper != PROFILE_HELPER_SLEEPS || !parked[all[i].stack]) {
+		if (all[i].sleeper != PROFILE_HELPER_SLEEPS || !idle[all[i].stack]) {
 			i++;
 			continue;
 		}
@@ -348,14 +348,14 @@ static size_t samples_fold(struct profile *profile, const bool *parked, uint32_t
 
 int profile_fold_idle(struct profile *profile, struct idle_counts *ret)
 {
-	__cleanup(free_mem) bool *parked = calloc(profile->nr_stacks + 1, sizeof(*parked));
+	__cleanup(free_mem) bool *idle = calloc(profile->nr_stacks + 1, sizeof(*idle));
 	__cleanup(free_mem) bool *asked = calloc(profile->nr_stacks + 1, sizeof(*asked));
 	struct idle_counts counts = { 0 };
 	const struct profile_sample *s;
 	uint32_t stack;
 	size_t i;
 
-	if (!parked || !asked)
+	if (!idle || !asked)
 		return -ENOMEM;
 	/*
 	 * Values of calls lie beside the samples, so samples with them must not move; and calls do
@@ -366,24 +366,24 @@ int profile_fold_idle(struct profile *profile, struct idle_counts *ret)
 		if (s->sleeper != PROFILE_HELPER_SLEEPS || asked[s->stack])
 			continue;
 		asked[s->stack] = true;
-		parked[s->stack] = profile_stack_is_idle(profile, &profile->stacks[s->stack]);
-		counts.nr_stacks += parked[s->stack];
+		idle[s->stack] = profile_stack_is_idle(profile, &profile->stacks[s->stack]);
+		counts.nr_stacks += idle[s->stack];
 	}
 	if (counts.nr_stacks) {
 		if (idle_stack_add(profile, &stack))
 			return -ENOMEM;
-		idle_merge(profile, samples_fold(profile, parked, stack, &counts));
+		idle_merge(profile, samples_fold(profile, idle, stack, &counts));
 	}
 	*ret = counts;
 	return 0;
 }
 
 /* The values that the rows read. */
-struct parked_counts {
+struct idle_values {
 	uint64_t samples, stacks, ms;
 };
 
-#define AT(field) offsetof(struct parked_counts, field)
+#define AT(field) offsetof(struct idle_values, field)
 
 const struct counter idle_counters[] = {
 	{ COUNTER_WAITS, "parked_samples", AT(samples),
@@ -396,12 +396,12 @@ const struct counter idle_counters[] = {
 int profile_fold_idle_counted(struct profile *profile, struct stats_reasons *waits)
 {
 	struct idle_counts counts;
-	struct parked_counts parked;
+	struct idle_values idle;
 	int err = profile_fold_idle(profile, &counts);
 
 	if (err || !counts.nr_stacks)
 		return err;
-	parked = (struct parked_counts){ counts.samples, counts.nr_stacks, counts.ns / 1000000 };
-	stats_add_rows(waits, idle_counters, &parked, true);
+	idle = (struct idle_values){ counts.samples, counts.nr_stacks, counts.ns / 1000000 };
+	stats_add_rows(waits, idle_counters, &idle, true);
 	return 0;
 }

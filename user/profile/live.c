@@ -26,7 +26,7 @@
 enum verdict { VERDICT_UNKNOWN, VERDICT_NOT_IDLE, VERDICT_IDLE };
 
 struct live {
-	bool park; /* idle threads are one row */
+	bool fold_idle; /* idle threads are one row */
 	struct live_rows rows;
 	struct live_process *processes;
 	size_t nr_processes;
@@ -66,7 +66,7 @@ void live_free(struct live *live)
 
 void live_idle(struct live *live)
 {
-	live->park = true;
+	live->fold_idle = true;
 }
 
 void live_named(struct live *live, uint64_t frame, const struct live_name *name)
@@ -90,7 +90,7 @@ static void processes_evict(struct live *live)
 {
 	static const struct live_process none;
 	uint64_t *last = malloc(live->nr_processes * sizeof(*last));
-	uint64_t border;
+	uint64_t median;
 	size_t i;
 
 	if (!last)
@@ -98,11 +98,11 @@ static void processes_evict(struct live *live)
 	for (i = 0; i < live->nr_processes; i++)
 		last[i] = live->processes[i].last;
 	qsort(last, live->nr_processes, sizeof(*last), sorted_by_u64);
-	border = last[live->nr_processes / 2];
+	median = last[live->nr_processes / 2];
 	free(last);
 	for (i = 0; i < live->nr_processes; i++) {
 		/* Processes of this interval stay: their samples are being counted. */
-		if (live->processes[i].last > border ||
+		if (live->processes[i].last > median ||
 		    live->processes[i].last == live->counters.nr_intervals)
 			continue;
 		live->processes[i] = none;
@@ -310,7 +310,7 @@ static bool stack_is_idle(struct live *live, const uint64_t *frames, size_t nr)
 static bool is_idle(struct live *live, const struct aggregate_sample *sample, enum verdict *verdict,
 		    const uint64_t *frames, size_t nr)
 {
-	if (!live->park || sample->sleeper != PROFILE_HELPER_SLEEPS)
+	if (!live->fold_idle || sample->sleeper != PROFILE_HELPER_SLEEPS)
 		return false;
 	if (*verdict == VERDICT_UNKNOWN)
 		*verdict = stack_is_idle(live, frames, nr) ? VERDICT_IDLE : VERDICT_NOT_IDLE;
