@@ -9,15 +9,16 @@
 #include "findings/findings.h"
 #include "findings/process_watch.h"
 
-#define THREAD_RAN_NS 1000000 /* one that slept all of the time is not of the pool that ran */
+/* A thread that slept all the time is no thread of the pool that ran. */
+#define THREAD_RAN_NS 1000000
 #define GIL_WAIT_RUN_SHARE 5 /* a waiting thread runs less than a fifth of the time */
 #define GIL_WAKES_PER_SECOND 10
 #define GIL_WAIT_NS (NS_PER_SECOND / 10) /* a shorter time is no evidence */
 
-/* One of several that should be equal: a process, or all processes of a rank. */
+/* One of several equals: a process, or all processes of a rank. */
 struct member {
 	const char *group, *name;
-	const struct watched_process *process; /* the one that used the most */
+	const struct watched_process *process; /* the process that used the most CPU time */
 	uint64_t cpu_ns, samples;
 };
 
@@ -43,7 +44,7 @@ static int compare_members(const void *a, const void *b)
 	return x->process->key.pid < y->process->key.pid ? -1 : 1;
 }
 
-/* nr members of one group, the busiest first. */
+/* Reports nr members of one group; the busiest is the first. */
 static void members_report(struct findings *findings, const struct member *members, size_t nr,
 			   bool ranks, uint64_t duration_ns)
 {
@@ -80,7 +81,7 @@ static void groups_report(struct findings *findings, struct member *members, siz
 	}
 }
 
-/* Adds to the rank of the same job, which may be several processes. */
+/* Adds to the rank of the same job; a rank may have several processes. */
 static void rank_add(struct member *members, size_t *nr, const struct watched_process *process)
 {
 	struct member *member;
@@ -142,7 +143,7 @@ static void fact_of_gil(struct findings *findings, const struct watched_process 
 	hash_table_each(&process->threads, thread) {
 		runs = since(thread->last.nr_runs, thread->first.nr_runs);
 		run_ns = since(thread->last.run_ns, thread->first.run_ns);
-		/* It hardly runs, so the clock may have met it late. */
+		/* The thread hardly runs, so the clock may have seen it late. */
 		ns = since(thread->last_ns, thread->first_ns);
 		if (thread == holder || !thread->timed || !thread->python || ns < GIL_WAIT_NS ||
 		    run_ns * GIL_WAIT_RUN_SHARE > ns ||
@@ -163,7 +164,7 @@ struct pool {
 	double runnable;
 	uint32_t most_threads;
 	const struct watched_process *most;
-	const struct watched_process *last; /* that was added */
+	const struct watched_process *last; /* the process that was added last */
 	uint32_t last_threads;
 };
 
@@ -244,7 +245,7 @@ static void pools_report(struct findings *findings, const struct process_watch *
 	}
 }
 
-/* Each process with more threads than CPUs by itself, then all others together. */
+/* Reports each process with more threads than CPUs by itself, then all others together. */
 static void facts_of_pools(struct findings *findings, const struct process_watch *watch)
 {
 	const struct watched_process *process;
@@ -261,7 +262,9 @@ static void facts_of_pools(struct findings *findings, const struct process_watch
 		before = findings->nr_of_kind[FINDING_THREADS];
 		pools_add(&own, process);
 		pools_report(findings, watch, &own, cpus);
-		/* A process with a limit or an affinity of its own says nothing about the machine. */
+		/*
+		 * A process with a limit or an affinity of its own shows nothing about the machine.
+		 */
 		if (findings->nr_of_kind[FINDING_THREADS] == before && cpus == logical)
 			pools_add(&together, process);
 	}

@@ -15,14 +15,14 @@
 #define MIB (1ULL << 20)
 
 /*
- * Ray needs about a millisecond of the driver's and the raylet's time to hand out a call. Calls that
- * come seldom do no harm however short they are.
+ * Ray needs about a millisecond of the driver's and the raylet's time to start a call. Rare calls
+ * do no harm, however short they are.
  */
 #define SHORT_TASK_NS (10 * MS)
 #define SHORT_TASKS_MIN 100
 #define SHORT_TASKS_PER_SECOND 10
 
-/* A first call that warms something up is longer than the others everywhere: it must weigh, too. */
+/* The first call often warms something up and is longer than the others: it must weigh, too. */
 #define LONG_TASK_RATIO 5
 #define LONG_TASK_NS (500 * MS)
 #define LONG_TASK_SHARE 0.2
@@ -30,7 +30,7 @@
 
 #define BUSY_WORKER_RATIO 3
 #define BUSY_WORKER_SHARE 0.5
-#define BUSY_WORKER_LOAD 0.1 /* of a CPU, all of the time */
+#define BUSY_WORKER_LOAD 0.1 /* in CPUs, on average over the recording */
 #define BUSY_WORKER_SAMPLES 50
 
 /* A thread that wants the GIL wakes every 5 ms to ask again. */
@@ -39,15 +39,16 @@
 #define GIL_WAKES_PER_SECOND 50
 #define GIL_WATCHED_NS NS_PER_SECOND
 
-#define POOL_WAIT_SHARE 0.5 /* of the time that its threads ran */
+#define POOL_WAIT_SHARE 0.5 /* relative to the time that its threads ran */
 #define POOL_RUN_NS (100 * MS)
-#define POOL_RUNNABLE 1.05 /* of CPUs: as many as there are may be a few more by the clocks */
+#define POOL_RUNNABLE 1.05 /* in CPUs: a full machine may measure a little more than its CPUs */
 
 #define GROWTH_BYTES (64 * MIB)
 #define GROWTH_PER_SECOND MIB
 #define GROWTH_NS (3 * NS_PER_SECOND)
 #define GROWTH_BORN_NS (15 * NS_PER_SECOND)
-#define GROWTH_PARTS 3 /* of the time, from each to the next it must have grown */
+/* The time is divided into these parts; memory must grow from each to the next. */
+#define GROWTH_PARTS 3
 #define GROWTH_PART_SHARE 0.15
 
 #define THROTTLED_PERIODS_MIN 10
@@ -56,19 +57,19 @@
 
 #define MEMORY_SHARE 0.9
 
-#define WAIT_SHARE 0.9 /* of the recording */
+#define WAIT_SHARE 0.9 /* share of the recording */
 #define WAIT_DURATION_NS (2 * NS_PER_SECOND)
 
 /*
  * A process that only collects results of others is not starved: a starved one has work of its own, even
  * if little. A single long wait for a result does not count.
  */
-#define STARVED_SHARE 0.3 /* of the recording */
+#define STARVED_SHARE 0.3 /* share of the recording */
 #define STARVED_WAITS 10
-#define STARVED_WORK 0.05 /* its run time, as a share of that of one child */
-#define STARVED_CHILD_ASLEEP 0.2 /* of the recording, at most, on average */
-#define STARVED_CHILD_AWAKE 0.5 /* at least: they are there, and compute, or want to */
-#define STARVED_SHOWN 4 /* children by their pids */
+#define STARVED_WORK 0.05 /* its run time relative to that of one child */
+#define STARVED_CHILD_ASLEEP 0.2 /* at most this share of the recording, on average */
+#define STARVED_CHILD_AWAKE 0.5 /* at least this share: the children run, or want to run */
+#define STARVED_SHOWN 4 /* children that are shown by pid */
 
 static double seconds(uint64_t ns)
 {
@@ -107,7 +108,7 @@ size_t findings_left_out(const struct findings *findings)
 	return all - findings->nr;
 }
 
-/* Room for one more, or NULL: there are enough of this kind. */
+/* Adds a finding. NULL: there are enough of this kind. */
 static struct finding *add(struct findings *findings, enum finding_kind kind)
 {
 	struct finding *finding;
@@ -139,7 +140,7 @@ set_command(struct finding *finding, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* Can it stand in a command line, and means itself as a pattern? */
+/* Can the name stand in a command line, and does it match only itself as a pattern? */
 static bool is_plain(const char *name)
 {
 	return *name && *name != '-' && strlen(name) < FINDING_COMMAND_MAX / 2 &&
@@ -147,7 +148,7 @@ static bool is_plain(const char *name)
 				  "0123456789_.-")];
 }
 
-/* A duration for people: two or three digits that count. */
+/* A duration for people: two or three significant digits. */
 struct span_text {
 	char text[24];
 };
@@ -307,7 +308,7 @@ void findings_of_gil(struct findings *findings, const struct gil_fact *fact)
 }
 
 static const struct pool {
-	const char *start; /* of the file's base name */
+	const char *start; /* begin of the file's base name */
 	const char *name, *setting;
 } pools[] = {
 	{ "libopenblas", "OpenBLAS", "OPENBLAS_NUM_THREADS" },
@@ -407,7 +408,7 @@ void memory_series_add(struct memory_series *series, uint64_t ts_ns, uint64_t by
 	series_thin(series);
 }
 
-/* The least in the nth part of the time. */
+/* The least memory in the nth part of the time. */
 static uint64_t least_in(const struct memory_series *series, uint32_t n)
 {
 	uint64_t begin = series->points[0].ts_ns, ns = series->last.ts_ns - begin, at;
@@ -424,8 +425,8 @@ static uint64_t least_in(const struct memory_series *series, uint32_t n)
 }
 
 /*
- * Growth only at the beginning, as of a program that loads something, does not count, nor does up and
- * down: the least memory in use must grow from part to part.
+ * Growth at the beginning only, as when a program loads something, does not count; up and down does
+ * not count either. The least memory in use must grow from part to part.
  */
 static bool grows_always(const struct memory_series *series)
 {

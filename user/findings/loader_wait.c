@@ -3,7 +3,7 @@
 
 #include "profile/wakers.h"
 
-#define HANDED_ON 0.8 /* children end this share of the waits of a helper that any thread ends */
+#define HANDED_ON 0.8 /* share of the helper's waits (ended by any thread) that children must end */
 
 struct search {
 	struct loader_wait *loader;
@@ -30,7 +30,7 @@ static bool hands_on(const struct search *s, uint32_t tid, uint32_t but)
 	size_t i;
 
 	for (i = 0; i < s->nr; i++) {
-		/* The first thread takes data from the helper, which may wake it, too. */
+		/* The first thread takes data from the helper, so it may wake the helper, too. */
 		if (s->links[i].tid != tid || s->links[i].by_tid == but)
 			continue;
 		all += s->links[i].ns;

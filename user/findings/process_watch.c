@@ -20,27 +20,28 @@
 #include "ray/worker_match.h"
 
 #define TICK_NS (NS_PER_SECOND / 2)
-#define READ_SHARE 100 /* a hundredth of the time for reading */
+#define READ_SHARE 100 /* reads take at most a hundredth of the time */
 #define READ_SAVED_NS (NS_PER_SECOND / 50)
 #define GIL_SUSPECT_SAMPLES 20
-#define GIL_SUSPECT_SHARE 8 / 10 /* of its process's samples with Python frames */
+#define GIL_SUSPECT_SHARE 8 / 10 /* share of the process's samples with Python frames */
 
 struct process_watch {
 	struct sampler *sampler;
 	const char *host_root;
 	bool pids_are_ours;
-	uint32_t own_pid; /* we find nothing about ourselves */
+	uint32_t own_pid; /* bpfprof reports nothing about itself */
 	uint32_t logical, cores;
 	struct hash_table processes;
 	uint32_t nr_threads;
 	struct watched_group *groups;
 	uint32_t nr_groups;
-	uint32_t next; /* the process to be read next */
+	uint32_t next; /* the process to read next */
 	struct budget reading;
 	uint64_t tick_ns;
 	uint64_t nr_left_out;
 	uint64_t nr_limits_hidden;
-	uint64_t begin_boot_ns; /* of the watch, CLOCK_BOOTTIME as of processes' starts */
+	/* Begin of the watch, in CLOCK_BOOTTIME like the starts of processes. */
+	uint64_t begin_boot_ns;
 };
 
 int process_watch_new(struct process_watch **ret, struct sampler *sampler, const char *host_root)
@@ -84,7 +85,7 @@ void process_watch_free(struct process_watch *watch)
 	free(watch);
 }
 
-/* The exited process that ran least is evicted. */
+/* Makes room: evicts the exited process that ran least. False: there is none. */
 static bool make_room(struct process_watch *watch)
 {
 	struct watched_process *process, *least = NULL;
@@ -148,7 +149,7 @@ static bool is_libc(const char *file)
 	       !strncmp(file, "libpthread", 10) || !strncmp(file, "ld-", 3);
 }
 
-/* The outermost file in the stack that is not the one every thread begins in. */
+/* Finds the outermost file of the stack that is not the file in which every thread begins. */
 static void thread_root(struct process_watch *watch, struct watched_thread *thread,
 			const struct aggregate_input *input)
 {
@@ -172,7 +173,7 @@ static void thread_root(struct process_watch *watch, struct watched_thread *thre
 		clean_text(thread->library, sizeof(thread->library), file, strlen(file));
 		break;
 	}
-	/* A sample may fall into the moment before it is there. */
+	/* The sample may be too early: the file is not on the stack yet. */
 	thread->rooted = thread->library[0] != 0;
 }
 
@@ -250,7 +251,7 @@ static void group_read(struct watched_group *group)
 		cgroup_cpu_read(&group->cpu_last, group->dir);
 }
 
-/* Index + 1 of the group in that folder. */
+/* Finds or adds the group of that folder. Returns index + 1. */
 static uint32_t group_get(struct process_watch *watch, const char *dir, bool is_memory)
 {
 	struct watched_group *group;
@@ -271,7 +272,7 @@ static uint32_t group_get(struct process_watch *watch, const char *dir, bool is_
 	return watch->nr_groups;
 }
 
-/* Facts that are read once. */
+/* Reads the facts that need one read. */
 static void process_scan(struct process_watch *watch, struct watched_process *process)
 {
 	struct cgroup_limits limits;
@@ -300,7 +301,7 @@ uint32_t process_watch_cpus(const struct process_watch *watch,
 	return cpus;
 }
 
-/* More threads than CPUs, or one that has the GIL nearly always? */
+/* Does the process have more threads than CPUs, or a thread that nearly always has the GIL? */
 static bool is_suspect(const struct process_watch *watch, const struct watched_process *process,
 		       uint32_t *nr_pool)
 {
@@ -322,7 +323,7 @@ static bool is_suspect(const struct process_watch *watch, const struct watched_p
 		most_held >= python * GIL_SUSPECT_SHARE);
 }
 
-/* Processes that have few threads each, and too many together. */
+/* Finds processes that have few threads each, and too many together. */
 static void suspects_find(struct process_watch *watch)
 {
 	uint32_t nr_pool = 0, nr_processes = 0, before, round;
@@ -370,7 +371,7 @@ static void process_read(struct process_watch *watch, struct watched_process *pr
 	if (!process->looked)
 		process_scan(watch, process);
 	if (proc_usage_read(&usage, (pid_t)process->own_pid) || !proc_usage_has_memory(&usage) ||
-	    !usage.rss_bytes) /* on its way out it has none */
+	    !usage.rss_bytes) /* a process that exits has no memory */
 		return;
 	memory_series_add(&process->memory, now_ns, usage.rss_bytes);
 	if (!process->suspect)
@@ -380,7 +381,7 @@ static void process_read(struct process_watch *watch, struct watched_process *pr
 		threads_read(process, now_ns);
 }
 
-/* Reads processes in turn, as far as the budget of time goes. */
+/* Reads processes in turn, as long as the budget of time allows. */
 static void processes_read(struct process_watch *watch, uint64_t now_ns, bool all)
 {
 	uint32_t nr = (uint32_t)watch->processes.nr, i;

@@ -30,7 +30,7 @@
 #include "tasks/task_times.h"
 
 #define NAME_MAX_BYTES 2048
-#define DRIVER "driver" /* as Ray roles begin */
+#define DRIVER "driver" /* Ray roles of drivers begin so */
 #define IDLE_WORKER "ray::IDLE"
 
 struct record_findings {
@@ -81,7 +81,7 @@ void record_findings_forget(struct record_findings *findings, const struct bpfpr
 		process_watch_forget(findings->watch, task);
 }
 
-/* Is the worker one that is recorded? */
+/* Is the worker recorded? */
 static bool is_recorded(const struct record_findings *findings, const struct bpfprof_task_id *task)
 {
 	const struct session *session = &findings->sampler->reader.session;
@@ -110,12 +110,13 @@ void record_findings_title(struct record_findings *findings,
 	if (task_change_read(&change, &texts, &findings->sampler->reader.session, event))
 		judge(findings, event, false);
 	else if (!is_recorded(findings, &event->task))
-		judge(findings, event, !calls_is_idle(change.title)); /* do not wake us for it */
+		/* Bpfprof need not be woken for it. */
+		judge(findings, event, !calls_is_idle(change.title));
 	else
 		judge(findings, event, task_times_see(findings->times, &change));
 }
 
-/* The kernel reports lost changes with the next one, which does not come. */
+/* The next change would report lost ones, but it does not come. */
 static void on_lost(void *arg, const struct bpfprof_task_id *task, uint32_t lost)
 {
 	struct record_findings *findings = arg;
@@ -131,7 +132,7 @@ void record_findings_exit(struct record_findings *findings, const struct bpfprof
 	process_watch_exit(findings->watch, task);
 	on_lost(findings, task, titles_lost(&findings->sampler->reader.session, task));
 	task_times_exit(findings->times, task->pid, task->start_ns, ts_ns);
-	if (findings->judges) /* nobody else asks */
+	if (findings->judges) /* no other module judges titles */
 		titles_forget(&findings->sampler->reader.session, task->pid);
 }
 
@@ -194,8 +195,8 @@ void record_findings_make(struct record_findings *findings, uint64_t duration_ns
 }
 
 /*
- * Only these should make progress: a process that was chosen, a driver, a worker with a task. Other
- * processes of a machine wait in one place most of the time, and are healthy.
+ * Should the process make progress? Only a chosen process, a driver, or a worker with a task
+ * should. Other processes of a machine wait in one place most of the time, and are healthy.
  */
 static bool should_work(const struct profile *profile, const struct profile_process *process)
 {
@@ -267,7 +268,7 @@ static bool is_child(void *arg, uint32_t kernel_pid)
 	return process && process->parent && process->parent == search->parent;
 }
 
-/* Threads of the process were in that state (enum profile_sleeper). */
+/* Time of the process's threads in that state (enum profile_sleeper). */
 static uint64_t state_ns(const struct profile *profile, uint32_t kernel_pid, uint32_t sleeper)
 {
 	const struct profile_sample *s;

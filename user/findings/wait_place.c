@@ -14,12 +14,12 @@
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 #define NONE UINT32_MAX
 
-/* Beginnings of kernel functions. */
+/* Prefixes of kernel functions. */
 static const char *const child_waits[] = { "do_wait", "__do_wait", "kernel_wait" };
 static const char *const event_waits[] = { "ep_poll",	"do_epoll",	   "do_sys_poll",
 					   "do_poll",	"poll_schedule",   "do_select",
 					   "do_accept", "inet_csk_accept", "unix_accept" };
-/* Folders of code that is not the program's own. */
+/* Folders with code that does not belong to the program. */
 static const char *const library_folders[] = { "/site-packages/", "/dist-packages/",
 					       "/lib/python3" };
 
@@ -76,7 +76,7 @@ static void place_see(struct place *place, const struct profile *profile, uint32
 	}
 }
 
-/* False: it does not show why the program waits. */
+/* False: the stack does not show why the program waits. */
 static bool place_of(const struct profile *profile, const struct profile_stack *stack,
 		     struct place *ret)
 {
