@@ -14,14 +14,14 @@ struct worker {
 	struct process_key key;
 	uint32_t own_pid;
 	struct calls calls;
-	char *title; /* that it had last, NULL: not known */
-	bool open; /* it is in a call of that title, */
-	bool unclear; /* or may be, */
-	bool before; /* and was when it was first seen */
-	bool chosen; /* when it took its title */
+	char *title; /* last title, NULL: not known */
+	bool open; /* the worker is in a call of that title */
+	bool unclear; /* the worker may be in a call of that title */
+	bool before; /* the call was open when the worker was first seen */
+	bool chosen; /* the filters chose it when it took its title */
 	uint64_t begin_ns;
 	uint64_t polled_ns; /* time of task_calls_poll(), 0: never */
-	bool in_threads; /* its calls overlap, but the process has one title */
+	bool in_threads; /* calls overlap, but the process has one title */
 };
 
 struct task_calls {
@@ -75,13 +75,13 @@ static size_t titles_size(const struct worker *worker)
 	       (worker->calls.class ? strlen(worker->calls.class) + 1 : 0);
 }
 
-/* The present call has ended, or is not known any more. */
+/* Forgets the open call: it has ended, or is not known any more. */
 static void worker_forget(struct worker *worker)
 {
 	worker->open = worker->unclear = worker->before = false;
 }
 
-/* The next change is taken as its first. */
+/* Forgets the worker's state: its next change counts as its first. */
 static void worker_begin_anew(struct task_calls *calls, struct worker *worker)
 {
 	calls->title_bytes -= titles_size(worker);
@@ -152,14 +152,14 @@ static void worker_end(const struct task_calls *calls, struct worker *worker, ui
 	worker_forget(worker);
 }
 
-/* The next title decides about the first one: only a task is followed by the idle title. */
+/* The next title shows what the first one was: only a task is followed by the idle title. */
 static void worker_clear_up(struct worker *worker, const char *next)
 {
 	worker->open |= worker->unclear && calls_is_idle(next);
 	worker->unclear = false;
 }
 
-/* The call of the worker has ended at an unknown time. */
+/* The call of the worker ended at an unknown time. */
 static void worker_lose(struct task_calls *calls, struct worker *worker, uint32_t lost)
 {
 	worker_forget(worker);
@@ -167,7 +167,7 @@ static void worker_lose(struct task_calls *calls, struct worker *worker, uint32_
 	calls->nr_lost += lost;
 }
 
-/* Its title is this one from now on. False: there is no room for that. */
+/* Sets the title of the worker. False: there is no room. */
 static bool title_set(struct task_calls *calls, struct worker *worker,
 		      const struct task_change *change, const char *old_comm)
 {
@@ -188,12 +188,12 @@ static bool title_set(struct task_calls *calls, struct worker *worker,
 static void title_change(struct task_calls *calls, struct worker *worker,
 			 const struct task_change *change)
 {
-	/* It was polled after this change, so this change is known. */
+	/* The poll came after this change, so it knew the change already. */
 	if (change->ts_ns < worker->polled_ns) {
 		worker_begin_anew(calls, worker);
 		worker->polled_ns = 0;
 	}
-	/* The same again: a thread got a name, nothing else. */
+	/* The title is the same: only a thread got a name. */
 	if (!change->lost && worker->title && !strcmp(worker->title, change->title))
 		return;
 	if (change->lost)

@@ -34,7 +34,7 @@ struct task_cpu *task_cpu_list(const struct profile *profile, size_t *ret_nr)
 		title = profile->processes[profile->samples[i].process].task;
 		list[title].ns += profile->samples[i].value_ns;
 	}
-	/* Id 0 is time without a title. */
+	/* Title 0 is the time without a title. */
 	for (title = 1; title < nr_names; title++)
 		if (list[title].ns)
 			list[nr++] =

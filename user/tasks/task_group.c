@@ -4,15 +4,15 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#define NUMBER 256 /* as a character */
-#define MIN_NAMES 4 /* that differ in a number that functions may have */
-#define MAX_SPREAD 16 /* of their numbers, per name: some parts may be on other nodes */
+#define NUMBER 256 /* stands for a number among the characters */
+#define MIN_NAMES 4 /* names that differ in a number that functions may have */
+#define MAX_SPREAD 16 /* range of their numbers, per name: some parts may be on other nodes */
 
 /* A name as a series of characters and numbers. */
 struct walk {
 	const char *name, *at;
 	enum task_numbers numbers;
-	uint64_t joined; /* the last number that functions may have */
+	uint64_t joined; /* the last number that may belong to a function */
 };
 
 static bool is_digit(char c)
@@ -20,7 +20,7 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* A letter of a word; any byte that is not ASCII counts as one. */
+/* Is it a letter of a word? Each byte outside of ASCII counts as one. */
 static bool is_letter(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (unsigned char)c >= 0x80;
@@ -42,7 +42,7 @@ static uint64_t value_of(const char *digits, const char *end)
 	return value;
 }
 
-/* The next character, NUMBER, or 0 at the end. */
+/* Returns the next character, NUMBER, or 0 at the end. */
 static int walk_next(struct walk *walk)
 {
 	const char *end = walk->at;
@@ -99,7 +99,7 @@ static uint64_t joined_number(const char *name)
 	return walk.joined;
 }
 
-/* Do these differ in numbers that functions may have, as parts of one thing do? */
+/* Do the members differ in numbers that functions may have, as the parts of one job do? */
 static bool are_parts(const struct task_member *members, size_t nr)
 {
 	uint64_t low = UINT64_MAX, high = 0, number, names = 0;
@@ -116,7 +116,7 @@ static bool are_parts(const struct task_member *members, size_t nr)
 	return names >= MIN_NAMES && high - low <= MAX_SPREAD * names;
 }
 
-/* How many from the first one on are the same, these numbers aside. */
+/* The number of members that are equal to the first one, apart from these numbers. */
 static size_t run_of(const struct task_member *members, size_t nr, enum task_numbers numbers)
 {
 	size_t end = 1;

@@ -15,7 +15,7 @@
 #include "proc/title.h"
 
 #define PREFIX_LEN (sizeof(TITLE_PREFIX) - 1)
-#define MAX_LINE_BYTES 65536 /* as formats/chrome_trace.c writes them */
+#define MAX_LINE_BYTES 65536 /* formats/chrome_trace.c writes lines up to this length */
 #define MAX_US 1e15
 #define HEAD "{\"displayTimeUnit\":"
 #define TAIL "],"
@@ -33,10 +33,14 @@ struct name {
 
 struct task_read {
 	struct name *names;
-	struct buf line; /* the part of the line that has come */
-	bool too_long; /* and is not taken */
+	struct buf line; /* the part of the line that was read */
+	bool too_long; /* the line is too long and is skipped */
 	bool begun, rows,
-		ended; /* the file's first line was there; that before CPU times; its last one */
+		/*
+		 * The first line was read; the row before the CPU times was read; the last line was
+		 * read.
+		 */
+		ended;
 	uint64_t nr_calls;
 	struct task_read_totals totals;
 };
@@ -68,14 +72,14 @@ void task_read_free(struct task_read *read)
 	free(read);
 }
 
-/* A file may say anything. */
+/* Adds without overflow: a file may have any number. */
 static void sum_add(uint64_t *sum, uint64_t value)
 {
 	if (__builtin_add_overflow(*sum, value, sum))
 		*sum = UINT64_MAX;
 }
 
-/* NULL: no room, and it is counted; or no memory. */
+/* NULL: there is no room, which is counted, or no memory. */
 static struct name *name_get(struct task_read *read, const char *text)
 {
 	struct name *name;
@@ -116,7 +120,7 @@ static void call_add(struct task_read *read, const char *text, bool actor, uint6
 	name->actor = actor;
 }
 
-/* A number that is a time, in units of ns; false: it is none. */
+/* A number as a time, in units of ns; false: it is no time. */
 static bool time_of(const json_t *json, double unit_ns, uint64_t *ret_ns)
 {
 	double value = json_number_value(json) * unit_ns;
@@ -186,7 +190,7 @@ static void lost_add(struct task_read_totals *totals, const char *reason, uint64
 	sum_add(&lost->count, count);
 }
 
-/* `otherData`: 0, or -EBADMSG: of another kind of trace. */
+/* Reads `otherData`: 0, or -EBADMSG for another kind of trace. */
 static int other_take(struct task_read *read, const json_t *other)
 {
 	const char *of = json_string_value(json_object_get(other, "of"));
@@ -217,8 +221,9 @@ static bool ends_with_rows(const struct buf *line)
 }
 
 /*
- * `],"otherData":{...}}` without its first two characters lacks one bracket to be JSON. Or it goes
- * on: `],"otherData":{...,"tasks":[`, then the rows of that in lines of their own, then `]}}`.
+ * Reads the tail. Without its first two characters, `],"otherData":{...}}` lacks one bracket to be
+ * JSON. A longer form is `],"otherData":{...,"tasks":[`, followed by rows in lines of their own and
+ * `]}}`.
  */
 static int tail_take(struct task_read *read)
 {
@@ -360,7 +365,7 @@ static uint64_t longest_of(const struct name *name)
 	return longest_ns;
 }
 
-/* All of one group as one; their calls go to its first name. 0 or -ENOMEM. */
+/* Makes one row of a group; its calls go to its first name. 0 or -ENOMEM. */
 static int row_make(struct task_row *row, const struct task_member *members, struct name **names)
 {
 	struct name *all = names[members->index], *name;
@@ -386,7 +391,7 @@ static int row_make(struct task_row *row, const struct task_member *members, str
 	}
 	if (!row->nr)
 		return 0;
-	/* The median is the lower of two in the middle, as in findings. */
+	/* The median of an even number is the lower one, as in findings. */
 	qsort(all->calls_ns, all->nr, sizeof(*all->calls_ns), sorted_by_u64);
 	row->median_ns = all->calls_ns[(all->nr - 1) / 2];
 	return 0;

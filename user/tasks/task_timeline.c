@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Reads all calls twice: to learn the size of the output, and to write it. The size decides how many of
- * the oldest calls are left out.
+ * Reads all calls twice: first to find the size of the output, then to write it. The size decides
+ * how many of the oldest calls are left out.
  */
 #include "tasks/task_timeline.h"
 
@@ -18,12 +18,12 @@
 #include "tasks/task_trace.h"
 
 #define MAX_CPUS_BYTES (4U << 20)
-#define MAX_CPU_BYTES (2 * TITLE_MAX + 128) /* of one: a title with escapes, and its time */
+#define MAX_CPU_BYTES (2 * TITLE_MAX + 128) /* one row: a title with escapes, and its time */
 #define MAX_OTHER_BYTES (MAX_CPUS_BYTES + (1U << 20))
-#define CPUS_SHARE 4 /* of the file, at most, is CPU times: one in so many bytes */
+#define CPUS_SHARE 4 /* CPU times take at most this part (1/4) of the file */
 #define MAX_ARGS_BYTES 1024
 #define PIDS (1U << 22) /* PID_MAX_LIMIT */
-#define REST_BYTES 8192 /* of the file, beside events and CPU times */
+#define REST_BYTES 8192 /* bytes of the file beside events and CPU times */
 #define NOTE                                                                                       \
 	"Begin and end of each call are when its worker changed its title. Between two calls a "   \
 	"worker is idle. cpu_seconds of tasks are sampled."
@@ -34,7 +34,7 @@ struct timeline {
 	size_t nr_workers;
 	struct chrome_trace chrome;
 	struct buf args;
-	uint8_t *named; /* a bit for each pid */
+	uint8_t *named; /* a bit per pid */
 };
 
 static const char *category(uint16_t kind)
@@ -85,7 +85,7 @@ static int on_event(void *arg, const struct task_trace_event *e)
 	return t->chrome.error;
 }
 
-/* All events, but for skip_bytes of the oldest ones. */
+/* Writes all events but the first skip_bytes bytes of them. */
 static int pass(struct timeline *t, uint64_t skip_bytes)
 {
 	t->ask->facts.nr_kept = 0;
@@ -103,7 +103,7 @@ static void worker_names(struct timeline *t, const struct task_trace_worker *wor
 	chrome_trace_track(&t->chrome, worker->pid, worker->pid, "tasks and actor calls", 0);
 }
 
-/* A pid may have been that of several workers, one after the other: it has the last one's name. */
+/* Several workers may have had a pid, one after the other: it gets the name of the last one. */
 static void names_write(struct timeline *t)
 {
 	size_t i;
@@ -119,7 +119,9 @@ static void names_write(struct timeline *t)
 	}
 }
 
-/* Writes one row per line, so that a reader need not keep all. Returns how many there is room for. */
+/*
+ * Writes one row per line, so that a reader need not keep all. Returns the number of rows that fit.
+ */
 static size_t cpus_fill(const struct task_timeline *ask, struct buf *dst)
 {
 	uint64_t max = ask->facts.max_bytes / CPUS_SHARE;
@@ -157,10 +159,10 @@ static void other_fill(const struct task_timeline *ask, struct buf *dst)
 	trace_facts_put(&ask->facts, "ray", NOTE, dst);
 	buf_add_char(dst, '}');
 	if (ask->cpus)
-		cpus_put(ask, dst); /* the last: task_read.c takes each row as it comes */
+		cpus_put(ask, dst); /* comes last: task_read.c handles each row as it reads it */
 }
 
-/* How much of the oldest is too much; 0: all fits. */
+/* The number of bytes to skip; 0: all events fit. */
 static uint64_t excess(struct timeline *t, uint64_t event_bytes)
 {
 	__cleanup(buf_fini) struct buf cpus = { .max = MAX_CPUS_BYTES };

@@ -12,15 +12,17 @@
 
 #define PREFIX_LEN (sizeof(TITLE_PREFIX) - 1)
 
-/* Names that differ in numbers that functions may have are kept apart here and joined in the list. */
+/*
+ * Names that differ in numbers that functions may have are separate here, and joined in the list.
+ */
 struct name {
 	UT_hash_handle hh;
 	uint64_t nr, total_ns, longest_ns;
 	uint32_t longest_pid;
 	bool longest_runs;
-	bool several; /* titles */
-	uint64_t *kept; /* durations: the first TASK_TIMES_KEPT, then each of all equally likely */
-	char *title; /* of the longest call; before that, the first one */
+	bool several; /* there are several titles */
+	uint64_t *kept; /* durations: the first TASK_TIMES_KEPT, then a random sample of all */
+	char *title; /* title of the longest call; before its end, the first title */
 	char group[];
 };
 
@@ -28,10 +30,11 @@ struct task_times {
 	struct task_calls *calls;
 	struct name *names;
 	uint64_t random;
-	uint64_t nr_left_out; /* calls, beside the changes that calls left out */
+	/* Calls without room; the changes that were dropped are counted in calls. */
+	uint64_t nr_left_out;
 };
 
-/* xorshift: which calls are kept need not be secret. */
+/* xorshift: the choice of calls need not be secret. */
 static uint64_t random_below(struct task_times *times, uint64_t limit)
 {
 	times->random ^= times->random << 13;
@@ -154,7 +157,7 @@ void task_times_close(struct task_times *times, uint64_t now_ns)
 	task_calls_close(times->calls, now_ns);
 }
 
-/* A duration, and how many calls it stands for. */
+/* A duration, and the number of calls that it stands for. */
 struct kept {
 	uint64_t ns;
 	double calls;
@@ -176,7 +179,7 @@ static int compare_total(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-/* The lower of two in the middle: of one long call and one short one the short one. */
+/* The lower one of two in the middle: of a long and a short call, the short one. */
 static uint64_t median(struct kept *kept, size_t nr, uint64_t nr_calls)
 {
 	double before = 0;
@@ -196,7 +199,7 @@ static size_t kept_nr(const struct name *name)
 	return name->nr < TASK_TIMES_KEPT ? (size_t)name->nr : TASK_TIMES_KEPT;
 }
 
-/* All of one group as one. */
+/* Joins a group. */
 static struct task_time joined(const struct task_member *members, struct name *const *names,
 			       struct kept *kept)
 {

@@ -81,7 +81,8 @@ static int compare(const void *a, const void *b)
 		return x->begin_ns < y->begin_ns ? -1 : 1;
 	if (x->worker != y->worker)
 		return x->worker < y->worker ? -1 : 1;
-	return (x->ns > y->ns) - (x->ns < y->ns); /* one that took no time ends before the next */
+	/* A call without duration ends before the next one. */
+	return (x->ns > y->ns) - (x->ns < y->ns);
 }
 
 int task_trace_close(struct task_trace *trace)
