@@ -22,7 +22,7 @@
 #define NOT_FOUND "Not Found"
 #define NR_COLUMNS 7
 
-/* Texts of a frame; name 0: it is left out. */
+/* Texts of a frame; name 0: the frame is left out. */
 struct leaf_frame {
 	uint32_t name, path, line;
 	bool in_library;
@@ -39,13 +39,13 @@ struct leaves {
 	const struct leaf_report_options *options;
 	struct strtab *texts;
 	struct leaf_frame *frames; /* by location */
-	uint32_t *same; /* by location: the first one with these texts */
+	uint32_t *same; /* by location: the first location with these texts */
 	struct leaf_row *rows;
 	size_t nr_rows;
 	uint64_t total;
 };
 
-/* raw_frame()'s text `NAME (PATH:LINE)` in its parts. */
+/* Splits raw_frame()'s text `NAME (PATH:LINE)` into its parts. */
 static void frame_take(struct leaves *l, struct leaf_frame *to, char *text)
 {
 	char *open = strstr(text, " ("), *path, *colon;

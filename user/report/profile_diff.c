@@ -18,9 +18,9 @@
 
 #define MAX_JOINED_BYTES ((size_t)1 << 30)
 #define MAX_TEXT_BYTES (64U << 20)
-#define LIKELY 2 /* so many sampling errors are no chance, mostly */
+#define LIKELY 2 /* a difference of this many sampling errors is probably real */
 #define CERTAIN 3
-#define BY_CHANCE 0.0455 /* of differences that are none, so many are beyond LIKELY */
+#define BY_CHANCE 0.0455 /* share of equal values that differ by more than LIKELY errors */
 
 static size_t count_distinct(uint64_t *words, size_t nr)
 {
@@ -102,7 +102,10 @@ static uint64_t weight_of(const struct profile_diff *diff, const struct profile_
 	return only_counts(diff) ? sample->count : sample->value_ns;
 }
 
-/* Of 1 s of time, 1 is; of shares all are 100. */
+/*
+ * Sets the scale of a side: one second of samples per second counts as 1; for shares all samples
+ * are 100.
+ */
 static int scale_side(struct profile_diff *diff, size_t index)
 {
 	const struct diff_side *side = &diff->sides[index];
@@ -183,7 +186,7 @@ int profile_diff_init(struct profile_diff *diff, const struct profile *before,
 	return err;
 }
 
-/* One name in both. */
+/* One name in both profiles. */
 struct row {
 	const char *name;
 	double values[2], change, error;
@@ -205,7 +208,7 @@ static int compare_changes(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-/* All names of either; *ret is to be freed. */
+/* Makes rows for the names of both profiles; the caller frees *ret. */
 static int rows_make(struct profile_diff *diff, bool by_total, struct row **ret, size_t *ret_nr)
 {
 	struct strtab *names;
@@ -269,7 +272,7 @@ static void add_row(struct buf *dst, const struct row *row, bool exact)
 	buf_printf(dst, "%s\n", row->name);
 }
 
-/* One direction: sign 1 or -1. How many there are. */
+/* Adds the rows of one direction: sign 1 or -1. */
 static void add_rows(struct buf *dst, const struct row *rows, size_t nr, int sign, size_t limit,
 		     bool exact)
 {
@@ -387,7 +390,7 @@ static int copy_locations(struct profile_builder *b, const struct profile *from,
 	return err;
 }
 
-/* With neither pid nor container: these are others each time. */
+/* Processes without pid and container are different ones in each file. */
 static int copy_processes(struct profile_builder *b, const struct profile *from, uint32_t *ret)
 {
 	struct profile_process process;

@@ -59,7 +59,10 @@ int source_files(const struct profile *profile, const char *wanted, const char *
 	return distinct < INT32_MAX ? (int)distinct : INT32_MAX;
 }
 
-/* Own is of the innermost frame that has a line: the C code that a line calls is its own. */
+/*
+ * Own time belongs to the innermost frame with a line: the C code that a line calls counts for the
+ * line.
+ */
 static void count_lines(const struct profile *profile, uint32_t file, struct line *lines,
 			struct tally_numbers *through, struct tally_numbers *all)
 {
@@ -110,7 +113,7 @@ static void add_cell(struct buf *dst, const struct profile *profile,
 	buf_fini(&text);
 }
 
-/* A line on which nothing runs: it is not the source that was recorded. */
+/* Can nothing run on this line? Then the source is not the recorded one. */
 static bool is_idle(const char *line, size_t len)
 {
 	size_t i = 0;

@@ -23,7 +23,7 @@ bool tally_is_of_groups(enum tally_by by)
 	return by >= TALLY_PROCESS;
 }
 
-/* The first part of a path. */
+/* Adds the first part of a path. */
 static void add_first_part(struct buf *dst, const char *path)
 {
 	char part[256];
@@ -35,8 +35,8 @@ static void add_first_part(struct buf *dst, const char *path)
 }
 
 /*
- * The package of a Python file: the folder after site-packages/; the standard library; else the outermost
- * folder of its short form, or the file.
+ * Adds the package of a Python file: the folder after site-packages/; or the standard library; or
+ * the outermost folder of its short form; or the file.
  */
 static void add_package(struct buf *dst, const char *file, const char *short_file)
 {
@@ -83,7 +83,7 @@ static void library_text(struct buf *dst, const struct profile *profile,
 		buf_add_str(dst, "[library not known]");
 }
 
-/* Addresses of code without lines are no lines. */
+/* An address of code without lines is no line. */
 static void line_text(struct buf *dst, const struct profile *profile,
 		      const struct profile_location *location)
 {
@@ -93,7 +93,7 @@ static void line_text(struct buf *dst, const struct profile *profile,
 		function_text(dst, profile, location);
 }
 
-/* The name of each location, in ids; 0 is none. */
+/* Fills ids with the name of each location; 0: it has none. */
 static int name_locations(struct tally *tally, const struct profile *profile, enum tally_by by,
 			  uint32_t *ids)
 {
