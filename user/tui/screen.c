@@ -14,7 +14,7 @@
 
 #define ESCAPE_DELAY_MS 25
 
-static SCREEN *screen; /* ncurses itself has but one; NULL: not open */
+static SCREEN *screen; /* ncurses has only one screen; NULL: it is not open */
 
 int screen_open(void)
 {
@@ -92,7 +92,7 @@ void screen_draw(const struct page *page)
 	for (i = 0; i < page->nr && i < rows; i++) {
 		style = style_of(page->lines[i].style);
 		attrset((int)style);
-		/* Text beyond the edge must not continue on the next line. */
+		/* No line is wider than the screen: ncurses would continue it on the next line. */
 		mvaddstr((int)i, 0, page_text(page, i));
 		if (style == A_REVERSE)
 			mvchgat((int)i, 0, -1, style, 0, NULL);

@@ -10,7 +10,7 @@
 #include "profile/live.h"
 #include "tui/width.h"
 
-/* Terminals of fewer columns go without the times, and without %Total. */
+/* A narrower terminal shows no times, and no %Total. */
 #define COLUMNS_FOR_TIMES 60
 #define COLUMNS_FOR_TOTAL 40
 #define COLUMNS_FOR_PID 30
@@ -40,7 +40,10 @@ static uint64_t sort_key(const struct live_row *row, uint32_t view, enum table_s
 	}
 }
 
-/* The largest first; equal rows by the other columns, then by name, so that rows keep their place. */
+/*
+ * Sorts the largest first; equal rows by the other columns, then by name, so that rows keep their
+ * place.
+ */
 static int row_compare(const void *a, const void *b, void *arg)
 {
 	static const enum table_sort then[] = { TABLE_OWN, TABLE_OWN_TIME, TABLE_TOTAL,
@@ -121,7 +124,7 @@ static bool has_columns(const struct table_options *options, size_t columns)
 	return !options->columns || options->columns >= columns;
 }
 
-/* Columns of the pod, with the blank in front. */
+/* Columns of the pod, with the blank before it. */
 static size_t pod_columns(const struct table_options *options)
 {
 	return options->process_column && options->pod_column &&
@@ -130,7 +133,7 @@ static size_t pod_columns(const struct table_options *options)
 		       : 0;
 }
 
-/* Columns of the process, without the blanks behind. */
+/* Columns of the process, without the blanks after it. */
 static size_t process_columns(const struct table_options *options)
 {
 	if (!options->process_column || !has_columns(options, COLUMNS_FOR_PID))
@@ -140,7 +143,7 @@ static size_t process_columns(const struct table_options *options)
 	return 8 + (has_columns(options, COLUMNS_FOR_WIDE_COMM) ? COMM_MAX : 9);
 }
 
-/* Columns of calls, with the blanks in front. */
+/* Columns of the calls, with the blanks before them. */
 static size_t calls_columns(const struct table_options *options)
 {
 	return options->gpu && has_columns(options, COLUMNS_FOR_CALLS) ? 10 + 10 : 0;
@@ -228,7 +231,9 @@ static void add_process(struct buf *dst, const struct live *live, const struct l
 	buf_add_str(dst, "  ");
 }
 
-/* The row's process: functions that launch are in the profile of GPU calls, not here. */
+/*
+ * Adds the calls of the row's process: the functions that launch are in the profile of GPU calls.
+ */
 static void add_calls(struct buf *dst, const struct live *live, const struct live_row *row,
 		      const struct table_options *options)
 {

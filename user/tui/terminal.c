@@ -13,7 +13,7 @@
 
 #define NCURSES_NOMACROS
 #include <curses.h>
-#include <term.h> /* defines hundreds of short names: nothing else of ours may follow */
+#include <term.h> /* this header defines hundreds of short names, so it comes last */
 
 #define MAX_MESSAGES (1 << 20)
 #define MAX_RESTORE 256
@@ -21,9 +21,9 @@
 
 static const int crash_signals[] = { SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL };
 
-/* A signal handler has nothing else to reach it by. */
+/* A signal handler has no argument, so the state is global. */
 static struct {
-	struct termios termios; /* as it was */
+	struct termios termios; /* settings before bpfprof */
 	char restore[MAX_RESTORE]; /* bytes that restore the terminal */
 	size_t restore_len;
 	int old_stderr, messages; /* -1: standard error is left alone */
@@ -70,7 +70,7 @@ static void messages_end(void)
 	state.old_stderr = state.messages = -1;
 }
 
-/* A long session with --verbose: the first ones are kept. */
+/* Bounds the messages of a long session with --verbose: the first ones are kept. */
 void terminal_bound_messages(void)
 {
 	struct stat st;
@@ -85,7 +85,7 @@ static void on_crash(int signal_number)
 {
 	ssize_t written = write(STDOUT_FILENO, state.restore, state.restore_len);
 
-	(void)written; /* nothing to be done about it */
+	(void)written; /* there is no way to handle an error here */
 	tcsetattr(STDIN_FILENO, TCSANOW, &state.termios);
 	messages_replay();
 	raise(signal_number); /* SA_RESETHAND: the default action, or the earlier handler */
@@ -125,7 +125,7 @@ static int restore_add(int c)
 	return c;
 }
 
-/* Colours off, cursor on, keypad off, back to the screen that was there before. */
+/* Colours off, cursor on, keypad off, back to the earlier screen. */
 static void restore_prepare(void)
 {
 	static const char *const names[] = { "sgr0", "rmkx", "cnorm", "rmcup" };
@@ -156,7 +156,7 @@ void terminal_guard(void)
 
 void terminal_restore(void)
 {
-	/* ncurses restores the settings that it found; these are the ones before. */
+	/* ncurses restores the settings that it found; these are the earlier ones. */
 	tcsetattr(STDIN_FILENO, TCSADRAIN, &state.termios);
 	crash_release();
 	messages_end();

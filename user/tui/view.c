@@ -15,21 +15,21 @@
 
 #define FILTER_MAX 64
 #define PAGE_MAX_BYTES (16U << 20)
-#define CALLS_LINES 3 /* on a screen, */
-#define CALLS_LINES_TEXT 10 /* and where there is none */
-#define HEAD_ROWS 5 /* above the rows of the table, its heading included */
+#define CALLS_LINES 3 /* lines on a screen */
+#define CALLS_LINES_TEXT 10 /* lines of output without a screen */
+#define HEAD_ROWS 5 /* rows above the table's rows, including its heading */
 
 struct view {
 	struct table_options table;
 	bool processes;
 	bool help;
-	bool editing; /* the filter */
+	bool editing; /* the user edits the filter */
 	char filter[FILTER_MAX], old_filter[FILTER_MAX];
-	uint32_t pid; /* of the process that is looked into */
+	uint32_t pid; /* the process that the user looks into */
 	uint64_t start_ns;
-	bool selecting; /* some row is marked */
-	size_t selected, first; /* rows of the table: marked; on top of the screen */
-	size_t nr_rows, page_rows; /* as of the last page */
+	bool selecting; /* a row is marked */
+	size_t selected, first; /* rows of the table: the marked one; the first one on the screen */
+	size_t nr_rows, page_rows; /* numbers of the last page */
 };
 
 static const char *const help_lines[] = {
@@ -95,10 +95,10 @@ uint32_t view_process(const struct view *view, const struct live *live)
 	for (i = 0; i < nr; i++)
 		if (processes[i].pid == view->pid && processes[i].start_ns == view->start_ns)
 			return (uint32_t)i;
-	return (uint32_t)nr; /* it was evicted: a process without rows */
+	return (uint32_t)nr; /* the process was evicted: it has no rows */
 }
 
-/* The options of the present page. */
+/* Does a process have a pod? Then the page has a column for it. */
 static bool has_pods(const struct live *live)
 {
 	const struct live_process *processes;
@@ -121,7 +121,7 @@ static struct table_options table_now(const struct view *view, const struct live
 	return table;
 }
 
-/* Keys. */
+/* Functions for keys. */
 
 static void look_into(struct view *view, const struct live *live)
 {
@@ -162,7 +162,7 @@ static void mark_move(struct view *view, ptrdiff_t by)
 		view->selected -= step < view->selected ? step : view->selected;
 	else
 		view->selected += step;
-	/* Past the end is put right when the page is made. */
+	/* The page corrects a position past the end. */
 }
 
 static enum view_result filter_key(struct view *view, uint32_t key)
@@ -187,7 +187,7 @@ static enum view_result filter_key(struct view *view, uint32_t key)
 	default:
 		break;
 	}
-	/* Bytes of UTF-8 come one by one. */
+	/* The bytes of an UTF-8 character come one by one. */
 	if (key < ' ' || key == 0x7f || key > 0xff || len + 2 > sizeof(view->filter))
 		return VIEW_NOTHING;
 	view->filter[len] = (char)key;
@@ -283,7 +283,7 @@ enum view_result view_key(struct view *view, const struct live *live, uint32_t k
 	return move_key(view, live, key);
 }
 
-/* Pages. */
+/* Functions for pages. */
 
 static void page_line_at(struct page *page, enum page_style style, size_t off)
 {
@@ -364,7 +364,10 @@ static void head_add(struct view *view, const struct live *live, const struct vi
 		page_add(page, PAGE_PLAIN, table->columns, "%s", "");
 }
 
-/* A line for each process that makes calls: one that waits for its GPU is in no row of the table. */
+/*
+ * Adds a line for each process that makes calls: one that waits for its GPU has no row in the
+ * table.
+ */
 static void calls_add(const struct view_status *status, const struct table_options *table,
 		      struct page *page)
 {
@@ -383,7 +386,7 @@ static void calls_add(const struct view_status *status, const struct table_optio
 			 "GPU: no call of CUDA or NCCL has begun so far; older ones: bpfprof gpu");
 }
 
-/* One line, or two if it is too long: the next step must not be cut off. */
+/* Adds one line, or two if it is too long: the advice must not be cut off. */
 static void idle_add(const struct live *live, const struct view_status *status,
 		     const struct table_options *table, struct page *page)
 {
@@ -420,7 +423,7 @@ static void heading_add(const struct table_options *table, struct page *page)
 	buf_fini(&line);
 }
 
-/* Keeps the marked row and the screen where there are rows; space: rows that fit. */
+/* Keeps the marked row and the screen within the rows; space: rows that fit. */
 static void scroll(struct view *view, size_t nr, size_t space)
 {
 	if (view->selected >= nr)

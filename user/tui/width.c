@@ -84,7 +84,7 @@ static size_t add_between(struct buf *dst, const char *text, size_t from, size_t
 	return added;
 }
 
-/* The last `tail` columns are for the end of the text. */
+/* Adds a text that may be cut in the middle: the last `tail` columns show its end. */
 static size_t add_cut(struct buf *dst, const char *text, size_t columns, size_t tail)
 {
 	size_t have = width_of(text), head, added;
