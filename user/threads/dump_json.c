@@ -16,7 +16,7 @@ struct writer {
 	const struct dump *dump;
 	const struct dump_format *format;
 	unsigned int depth;
-	bool first; /* nothing stands in this object or array yet */
+	bool first; /* the object or array is still empty */
 };
 
 static void item_begin(struct writer *w)
@@ -91,7 +91,7 @@ static void key_text(struct writer *w, const char *name, const char *text)
 	text_add_json(w->dst, text);
 }
 
-/* null for "". */
+/* Writes null for "". */
 static void key_id(struct writer *w, const char *name, uint32_t id)
 {
 	key(w, name);
@@ -154,7 +154,7 @@ static void add_frame(struct writer *w, const struct thread_dump *thread,
 	close_with(w, '}');
 }
 
-/* Under the names that `gpu` has for them. */
+/* Writes the arguments under the names that `bpfprof gpu` uses. */
 static void add_gpu_arguments(struct writer *w, const struct thread_dump *thread)
 {
 	const struct thread_collective *is = thread->gpu_arguments;

@@ -23,15 +23,15 @@ static bool has_kind(const struct thread_dump *thread, enum thread_frame_kind ki
 	return false;
 }
 
-/* Has it frames of the program, which say more than kernel frames? */
+/* Does it have frames of the program? These say more than kernel frames. */
 static bool has_user_frames(const struct thread_dump *thread)
 {
 	return has_kind(thread, THREAD_FRAME_NATIVE) || has_kind(thread, THREAD_FRAME_PYTHON);
 }
 
 /*
- * A thread that Python knows and that runs no Python now: a C thread between two calls of Python. Nothing of
- * it is shown, unless frames are missing.
+ * Python knows the thread, but it runs no Python now: a C thread between two calls of Python. It is
+ * not shown, unless frames are missing.
  */
 static bool runs_no_python(const struct thread_dump *thread)
 {

@@ -31,7 +31,7 @@ static uint64_t version_find(struct python_heap *heap, uint64_t interpreter_va)
 	return python_dict_find(&iter, "version", MAX_KEYS);
 }
 
-/* The first word of sys.version, if it is of the version that its file has. */
+/* The first word of sys.version, if it agrees with the version of the file. */
 static uint32_t version_of_sys(struct strtab *strings, struct python_heap *heap,
 			       uint64_t interpreter_va, const char *prefix)
 {

@@ -18,14 +18,14 @@
 #include "unwind/reader.h"
 
 /*
- * The outermost frames: the function that the program called, and in ncclBcast also ncclBroadcast. In 2.20
- * and 2.21 the structure has 1.6 KiB.
+ * Only the outermost frames are read: the function that the program called, and in ncclBcast also
+ * ncclBroadcast. In 2.20 and 2.21 the structure has 1.6 KiB.
  */
 #define MAX_FRAMES 2
 #define MAX_FRAME_BYTES 8192
 #define PAGE_BYTES 4096
 #define MAX_RANKS 65536
-#define MAX_PLACES 8 /* at which a process has a library; each name is searched in all of them */
+#define MAX_PLACES 8 /* places of a library in a process; each name is searched in all of them */
 
 struct library {
 	struct elf_image *elf;
@@ -33,7 +33,7 @@ struct library {
 	size_t nr;
 };
 
-/* The library that a frame is in, if it is NCCL. */
+/* The library of a frame, if it is NCCL. */
 static struct image *nccl_image(const struct reading *reading, uint64_t wire)
 {
 	struct image *image;
@@ -64,7 +64,7 @@ static bool mapping_bias(const struct elf_image *elf, const struct process_mappi
 	return false;
 }
 
-/* A string of a segment that is not writable: the process has it as the file has it. */
+/* Reads a string of a segment that is not writable: the process has the same bytes as the file. */
 static bool text_read(struct elf_image *elf, uint64_t rva, char name[NCCL_INFO_NAME_BYTES])
 {
 	const struct elf_segment *seg = elf_image_segment_at(elf, rva, 0);
@@ -161,7 +161,7 @@ static void comm_read(struct reading *reading, struct image *image,
 	collective->size = who.size;
 }
 
-/* All collectives in one frame; with more than NCCL_INFO_MAX the frame is not understood. */
+/* Reads all collectives in one frame; with more than NCCL_INFO_MAX the frame is not understood. */
 static size_t frame_read(struct reading *reading, uint32_t at, struct image *image,
 			 struct thread_collective ret[NCCL_INFO_MAX])
 {
@@ -177,7 +177,7 @@ static size_t frame_read(struct reading *reading, uint32_t at, struct image *ima
 	return nr;
 }
 
-/* The image of the next frame of NCCL further in than *at; NULL: none. */
+/* The image of the next NCCL frame before *at, further in; NULL: there is none. */
 static struct image *next_in(const struct reading *reading, const uint64_t *frames, size_t *at)
 {
 	struct image *image;
@@ -199,7 +199,7 @@ int reading_collectives(struct reading *reading, struct thread_dump *thread, uin
 
 	for (i = 0; i < MAX_FRAMES; i++) {
 		image = next_in(reading, reading->native, &at);
-		/* Both stacks have all of these, in the same order. */
+		/* Both stacks have all these frames, in the same order. */
 		if (!image || next_in(reading, reading->merged, &merged) != image)
 			break;
 		before = nr_found;

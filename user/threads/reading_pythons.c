@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The CPython runtimes of a process. Its mappings have places where a runtime may be; a runtime runs if its
- * lists lead to thread states that point back to it. There may be several.
+ * Finds the CPython runtimes of a process. Its mappings have places where a runtime may be. A
+ * runtime runs if its lists lead to thread states that point back to it. There may be several
+ * runtimes.
  */
 #include "threads/reading.h"
 
@@ -21,8 +22,8 @@
 #define MAX_VERSIONS_TEXT 256
 
 /*
- * A thread that ends while the list is read hides the rest of it: then the list is read again, and the
- * counts of the torn list are dropped.
+ * A thread that ends during the read of the list hides the rest of the list. Then the list is read
+ * again, and the counts of the torn list are dropped.
  */
 static int tstates_read(struct reading *reading, struct reading_python *python)
 {
@@ -40,7 +41,7 @@ static int tstates_read(struct reading *reading, struct reading_python *python)
 	return err;
 }
 
-/* 0: it runs, and its thread states are read. */
+/* Reads the thread states of a runtime. 0: it runs. */
 static int python_begin(struct reading *reading, struct reading_python *python,
 			const struct process_python *at)
 {
@@ -53,7 +54,7 @@ static int python_begin(struct reading *reading, struct reading_python *python,
 	heap_err = python_heap_init(&python->heap, remote_reader(reading->remote), python->layout,
 				    at->runtime);
 	err = python_runtime_check(&python->heap);
-	if (err) /* memory that is something else's: a place where none runs */
+	if (err) /* the memory has other data: no runtime is here */
 		return err == -EBADMSG ? -ENODATA : err;
 	if (heap_err)
 		reading->counts->python_error = heap_err;
@@ -174,7 +175,7 @@ void reading_identify(struct reading *reading, struct thread_dump *thread,
 				i * PYTHON_MAX_TSTATES + (uint32_t)(tstate - tstates->states);
 			thread->thread_id = tstate->thread_id;
 			thread->owns_gil |= tstate->holds_gil;
-			/* The oldest interpreter that knows it gives its name. */
+			/* The oldest interpreter with the thread gives its name. */
 			name = name_find(reading, tstate) ?: name;
 		}
 	}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The stack of one thread that sleeps: Python's, native and kernel frames, merged. */
+/* Reads the stack of one sleeping thread: Python, native and kernel frames, merged. */
 #include "threads/reading.h"
 
 #include <errno.h>
@@ -55,7 +55,7 @@ static int variables_add(struct reading *reading, struct thread_dump *thread,
 	return 0;
 }
 
-/* Is the Python frame of that index the outermost that a C call of the eval loop runs? */
+/* Is the Python frame with that index the outermost one that a C call of the eval loop runs? */
 static bool is_entry(const struct reading *reading, size_t index)
 {
 	size_t i;
@@ -66,7 +66,7 @@ static bool is_entry(const struct reading *reading, size_t index)
 	return false;
 }
 
-/* As py-spy sets it, which differs by version. */
+/* Marks an entry as py-spy does, which differs by version. */
 static void entry_set(const struct reading *reading, const struct reading_python *python,
 		      struct thread_frame *frame, size_t index)
 {
@@ -186,7 +186,7 @@ static uint32_t native_walk(struct reading *reading, const struct bpfprof_task_s
 	};
 
 	*stop = 0;
-	if (!task->regs[UNWIND_PC]) { /* a kernel thread in this process: io_uring */
+	if (!task->regs[UNWIND_PC]) { /* a kernel thread of this process, such as io_uring's */
 		*stop = BPFPROF_STOP_COMPLETE;
 		return 0;
 	}
@@ -198,7 +198,7 @@ static uint32_t native_walk(struct reading *reading, const struct bpfprof_task_s
 			   DUMP_MAX_NATIVE_FRAMES, stop, stack.ts_ns);
 }
 
-/* Are there frames of runtimes that do not mark the C calls that run them? */
+/* Are there frames of runtimes that do not mark their C calls? */
 static bool has_objects(const struct reading *reading)
 {
 	uint32_t i, begin = 0;
@@ -210,7 +210,7 @@ static bool has_objects(const struct reading *reading)
 	return false;
 }
 
-/* Native and Python frames as one stack; its length. */
+/* Merges native and Python frames to one stack. */
 static struct python_merged user_merge(struct reading *reading, uint32_t nr_native, bool complete)
 {
 	struct python_merge m = {

@@ -32,7 +32,7 @@ static int collect_frame(struct collected *c, struct thread_frame *frame, size_t
 	if (vec_grow(c->wires, c->nr + 1, cap, VEC_BOUNDED) ||
 	    vec_grow(c->frames, c->nr + 1, c->cap, VEC_BOUNDED))
 		return -ENOMEM;
-	/* Addresses outside of files belong to their process. */
+	/* A frame outside of files belongs to its process. */
 	if (wire >> BPFPROF_FRAME_SHIFT == BPFPROF_FRAME_NATIVE_VA)
 		wire = (uint64_t)BPFPROF_FRAME_NATIVE_VA << BPFPROF_FRAME_SHIFT |
 		       (process < AGGREGATE_MAX_VA_PROCESSES ? process + 1 : 0)

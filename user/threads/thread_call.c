@@ -21,7 +21,7 @@ static bool begins(const char *text, const char *prefix)
 	return !strncmp(text, prefix, strlen(prefix));
 }
 
-/* Is it that library, of any version? Others have longer names: libcudadebugger.so.1. */
+/* Is it a version of that library? Other libraries have longer names: libcudadebugger.so.1. */
 static bool is_library(const char *path, const char *name)
 {
 	const char *base = strrchr(path, '/');
@@ -34,7 +34,7 @@ bool thread_call_is_nccl(const char *path)
 	return is_library(path, "libnccl.so") || is_library(path, "librccl.so");
 }
 
-/* A function of libcuda or libnccl that is hooked; each of NCCL has a twin for wrappers. */
+/* Is it a hooked function of libcuda or libnccl? Each function of NCCL has a twin for wrappers. */
 static bool is_hooked(const char *name)
 {
 	const struct gpu_function *functions;
@@ -47,7 +47,7 @@ static bool is_hooked(const char *name)
 	return false;
 }
 
-/* The call that a frame is, or NULL. */
+/* The call of the frame, or NULL. */
 static const char *frame_call(const struct strtab *strings, const struct thread_frame *frame)
 {
 	const char *file = strtab_get(strings, frame->file);
@@ -69,13 +69,13 @@ static bool is_of_user(const struct thread_frame *frame)
 	return frame->kind == THREAD_FRAME_NATIVE || frame->kind == THREAD_FRAME_PYTHON;
 }
 
-/* While NVTX reports the call to a profiler, its frame may still hold what another call left there. */
+/* While NVTX reports the call to a profiler, its frame may still have values of another call. */
 static bool is_in_nvtx(const struct strtab *strings, const struct thread_dump *thread, size_t frame)
 {
 	return frame && strcasestr(strtab_get(strings, thread->frames[frame - 1].name), "nvtx");
 }
 
-/* Does it belong to the call, and to the function whose frame held it? */
+/* Does the collective belong to the call, and to the function in whose frame it was found? */
 static bool is_of_call(const struct strtab *strings, const struct thread_dump *thread,
 		       const struct thread_collective *one)
 {
@@ -89,7 +89,7 @@ static bool is_of_call(const struct strtab *strings, const struct thread_dump *t
 	       !is_in_nvtx(strings, thread, one->frame);
 }
 
-/* The collective that the call is; NULL if its frames hold several. */
+/* The collective of the call; NULL if its frames hold several. */
 static const struct thread_collective *arguments_choose(const struct strtab *strings,
 							const struct thread_dump *thread)
 {
@@ -113,7 +113,7 @@ static void thread_call(struct thread_dump *thread, struct strtab *strings)
 	bool called = true;
 	size_t i, at = 0;
 
-	/* Leaf first: the program called the outermost one. */
+	/* The leaf comes first: the program called the outermost function. */
 	for (i = 0; i < thread->nr_frames; i++) {
 		if (thread->frames[i].kind != THREAD_FRAME_NATIVE)
 			continue;
@@ -136,7 +136,7 @@ static void thread_call(struct thread_dump *thread, struct strtab *strings)
 		thread->gpu_arguments = arguments_choose(strings, thread);
 }
 
-/* Before frames have names: is the thread in such a library? */
+/* Is the thread in such a library? Its frames have no names yet. */
 static bool is_near(const struct thread_dump *thread, struct images *images)
 {
 	static const char *const names[] = { "libcuda.so", "libcudart.so", "libnccl.so",

@@ -20,10 +20,10 @@
 #include "unwind_native.h"
 
 #define MAX_ROUNDS 4
-#define STACK_AHEAD_BYTES 8192 /* of a stack that are read with its leaf */
+#define STACK_AHEAD_BYTES 8192 /* bytes of the stack that are read together with the leaf */
 #define MAX_PREFETCH_STEPS 64
 
-/* As ps(1) shows it: the kernel's TASK_* of include/linux/sched.h. */
+/* The letter of ps(1). The bits are TASK_* of the kernel's include/linux/sched.h. */
 static char state_letter(const struct bpfprof_task_state *task)
 {
 	static const struct {
@@ -52,7 +52,7 @@ static bool is_kernel_thread(const struct bpfprof_task_state *task)
 	return task->flags & BPFPROF_TASK_KTHREAD;
 }
 
-/* The number in our pid namespace, which links and people understand. */
+/* The tid in bpfprof's pid namespace, as users and links need it. */
 static uint32_t shown_tid(const struct bpfprof_task_state *task)
 {
 	return task->reader_tid ? task->reader_tid : task->task.tid;
@@ -75,7 +75,7 @@ static void thread_begin(struct reading *reading, struct thread_dump *thread,
 	};
 }
 
-/* All threads that have not ended. 0, or -ENODATA if there is none. */
+/* Begins all threads that have not ended. 0, or -ENODATA if there is none. */
 static int threads_begin(struct reading *reading)
 {
 	struct process_dump *dump = reading->dump;
@@ -93,7 +93,10 @@ static int threads_begin(struct reading *reading)
 	return dump->nr_threads ? 0 : -ENODATA;
 }
 
-/* The command line is not read from a process whose mappings hung: it would hang, too. */
+/*
+ * Describes the process. If the read of its mappings hung, its command line is not read: that would
+ * hang, too.
+ */
 static void process_describe(struct reading *reading, const struct bpfprof_task_state *task)
 {
 	struct process_dump *dump = reading->dump;
@@ -108,7 +111,7 @@ static void process_describe(struct reading *reading, const struct bpfprof_task_
 		dump->cmdline = dump->comm;
 }
 
-/* A thread that still has the process's memory, and 0 if none has. */
+/* A thread that still has the process's memory; 0: there is none. */
 static uint32_t memory_tid(const struct tasks *tasks)
 {
 	size_t i;
@@ -145,14 +148,14 @@ static void mappings_learn(struct reading *reading, uint32_t tid)
 		return;
 	if (reading->process->program)
 		image = images_get(walker->images, reading->process->program);
-	/* Code that unpacked itself: then the lowest file is as good as any. */
+	/* The program unpacked itself: any file serves, so the lowest is taken. */
 	for (i = 0; i < reading->process->nr_mappings && !has_path(image); i++)
 		image = images_get(walker->images, (uint32_t)reading->process->mappings[i].image);
 	if (has_path(image))
 		dump->executable = strtab_add(reading->strings, image->path);
 }
 
-/* Reads one thread; of a thread on a CPU only its state. */
+/* Reads one thread; if it is on a CPU, only its state. */
 static int thread_take(struct reading *reading, size_t index, const struct bpfprof_task_state *task)
 {
 	struct thread_dump *thread = &reading->dump->threads[index];
@@ -176,7 +179,9 @@ static int thread_take(struct reading *reading, size_t index, const struct bpfpr
 	return err;
 }
 
-/* Walks one thread over memory that is here, and wants the rest. True: all of it was here. */
+/*
+ * Walks one thread over the memory that was read, and requests the rest. True: there was no rest.
+ */
 static bool thread_try(struct reading *reading, const struct bpfprof_task_state *task)
 {
 	remote_defer(reading->remote, true);
@@ -191,8 +196,8 @@ static bool is_late(const struct reading *reading)
 }
 
 /*
- * Reads memory in few passes: all threads are walked as far as the memory here reaches, then all that they
- * lack is read at once.
+ * Reads memory in few passes: each pass walks all threads as far as the memory reaches, then reads
+ * everything that they lack.
  */
 static void threads_prefetch(struct reading *reading)
 {
@@ -227,7 +232,7 @@ static void thread_leave(struct reading *reading, size_t index)
 	reading->counts->nr_late += !reading->dump->threads[index].nr_frames;
 }
 
-/* Reads every thread that is still to be read once. 0 or -ENOMEM. */
+/* Reads every thread that is still to be read. 0 or -ENOMEM. */
 static int round_read(struct reading *reading)
 {
 	const struct bpfprof_task_state *task;
@@ -255,7 +260,7 @@ static int round_read(struct reading *reading)
 	return err;
 }
 
-/* Finds threads that ran while they were read. The number of threads to read again. */
+/* Finds threads that ran during their read. Returns the number of threads to read again. */
 static size_t round_judge(struct reading *reading)
 {
 	const struct bpfprof_task_state *task;
@@ -299,7 +304,7 @@ static int reading_tasks(struct reading *reading, uint32_t pid)
 			  reading->request->threads);
 }
 
-/* Rounds until all threads that sleep were read while they did. */
+/* Reads in rounds until every sleeping thread was read while it slept. */
 static int rounds(struct reading *reading)
 {
 	uint64_t start_ns = time_monotonic_ns();
@@ -318,12 +323,12 @@ static int rounds(struct reading *reading)
 		reading->counts->ended = err == -ESRCH || (!err && all_ended(&reading->tasks));
 		nr = round_judge(reading);
 	}
-	if (reading->counts->ended) /* at an unknown time */
+	if (reading->counts->ended) /* they ended at an unknown time */
 		for (i = 0; i < reading->dump->nr_threads; i++)
 			reading->dump->threads[i].consistent = false;
 	reading->counts->read_ns += time_monotonic_ns() - start_ns;
 	for (i = 0; i < reading->dump->nr_threads; i++) {
-		/* A thread that stopped running only at the end was not read either. */
+		/* A thread that stopped running at the end of the read has no frames either. */
 		reading->dump->threads[i].running =
 			reading->progress[i].progress == THREAD_RUNNING ||
 			(reading->progress[i].progress == THREAD_TO_READ &&
@@ -340,7 +345,7 @@ static bool ends_with(const char *text, const char *end)
 	return len >= end_len && !strcmp(text + len - end_len, end);
 }
 
-/* py-spy takes event loops between two events for idle, by their innermost frame alone. */
+/* py-spy sees an event loop between two events as idle, by its innermost frame alone. */
 static bool seems_idle(const struct reading *reading, const struct thread_frame *frame)
 {
 	const char *name = strtab_get(reading->strings, frame->name);
@@ -372,7 +377,7 @@ static int thread_order(const void *a, const void *b, void *arg)
 	(void)arg;
 	if (x->is_python != y->is_python)
 		return x->is_python ? -1 : 1;
-	if (x->order != y->order) /* Python lists the newest first */
+	if (x->order != y->order) /* Python lists the newest thread first */
 		return x->order > y->order ? -1 : 1;
 	return x->tid < y->tid ? -1 : x->tid > y->tid;
 }
@@ -388,7 +393,10 @@ static void process_finish(struct reading *reading)
 	for (i = 0; i < dump->nr_threads; i++)
 		thread_judge_idle(reading, &dump->threads[i]);
 	for (i = 0; i < dump->nr_threads && !dump->has_gil_holder; i++) {
-		/* A thread that ran took the GIL after its state was read, and did not sleep with it. */
+		/*
+		 * A thread that ran took the GIL after its state was read, and did not sleep while
+		 * it had it.
+		 */
 		dump->has_gil_holder = dump->threads[i].owns_gil && !dump->threads[i].active &&
 				       dump->threads[i].consistent;
 		dump->gil_holder = i;
@@ -431,7 +439,7 @@ static int reading_run(struct reading *reading)
 	return err;
 }
 
-/* The child that reads memory: one for all owners. 0 or -errno. */
+/* Starts the child that reads memory, if it does not run: one for all owners. 0 or -errno. */
 static int child_need(struct thread_reader *reader, enum thread_owner owner)
 {
 	int err = reader->child ? 0 : remote_child_new(&reader->child, &reader->session);

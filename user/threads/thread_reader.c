@@ -44,7 +44,7 @@ static void on_unknown_python(void *arg, const char *path, uint32_t version)
 		log_warn("%s: a Python of unknown version: native frames only", path);
 }
 
-/* Each image may be an open file. */
+/* Raises the limit of open files: each image may be one. */
 static void file_limit_raise(void)
 {
 	struct rlimit limit;

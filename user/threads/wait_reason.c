@@ -19,7 +19,7 @@ static const char *const scheduler[] = {
 };
 
 struct reason {
-	const char *function; /* in the kernel: its name begins so */
+	const char *function; /* prefix of a kernel function */
 	const char *words;
 };
 
@@ -96,7 +96,7 @@ static const struct reason reasons[] = {
 	{ "jbd2_", "a disk" },
 };
 
-/* Native functions that say more than futex. */
+/* Native functions that tell more than "futex". */
 static const struct reason native_reasons[] = {
 	{ "take_gil", "the GIL" },
 	{ "drop_gil", "the GIL" },
@@ -140,7 +140,7 @@ static bool is_scheduler(const char *name)
 	return false;
 }
 
-/* Number of the file that the system call waits for, or -1. */
+/* Number of the file for which the system call waits, or -1. */
 static long syscall_fd(const struct thread_dump *thread)
 {
 	switch (thread->syscall) {
@@ -168,7 +168,7 @@ static long syscall_fd(const struct thread_dump *thread)
 	}
 }
 
-/* The reason by its kernel frames; also notes the function that it sleeps in. */
+/* Finds the reason in the kernel frames; also notes the function in which the thread sleeps. */
 static const char *kernel_reason(struct thread_dump *thread, const struct strtab *strings)
 {
 	const char *name, *words = NULL;
@@ -200,7 +200,7 @@ static const char *native_reason(const struct thread_dump *thread, const struct 
 		nr++;
 		found = find_reason(native_reasons, ARRAY_SIZE(native_reasons),
 				    strtab_get(strings, thread->frames[i].name));
-		/* take_gil() waits by a condition: what is further out says more. */
+		/* take_gil() waits in a condition variable: a function further out says more. */
 		if (found)
 			words = found;
 	}
