@@ -14,9 +14,9 @@
 
 #define CGROUPS "/sys/fs/cgroup"
 #define FILE_MAX 8192
-#define TEXT_MAX 16384 /* of /proc/PID/cgroup */
+#define TEXT_MAX 16384 /* for /proc/PID/cgroup */
 #define MAX_LEVELS 32
-#define NO_LIMIT (1ULL << 62) /* v1 writes the largest number of pages instead */
+#define NO_LIMIT (1ULL << 62) /* for no limit, v1 writes the largest number of pages */
 
 static int file_read(char *dst, size_t cap, const char *dir, const char *name)
 {
@@ -35,7 +35,7 @@ static int file_read(char *dst, size_t cap, const char *dir, const char *name)
 	return 0;
 }
 
-/* A file that is one number; false where there is none, as with `max` and -1. */
+/* Reads a file that is one number; false: it holds none, such as `max` and -1. */
 static bool number_read(uint64_t *ret, const char *dir, const char *name)
 {
 	char text[64];
@@ -46,7 +46,7 @@ static bool number_read(uint64_t *ret, const char *dir, const char *name)
 	return true;
 }
 
-/* The number behind `key ` at the beginning of a line; 0 if there is none. */
+/* The number behind `key ` at the beginning of a line; 0: there is no such line. */
 static uint64_t value_of(const char *text, const char *key)
 {
 	size_t len = strlen(key);
@@ -124,7 +124,7 @@ int cgroup_memory_read(struct cgroup_memory *ret, const char *dir)
 		return -ENODATA;
 	if (!memory_limit_read(&memory.max_bytes, dir))
 		memory.max_bytes = 0;
-	/* In v1 only the total includes the groups below. */
+	/* v1 has a total that includes the groups below. */
 	inactive = value_of(text, "total_inactive_file") ?: value_of(text, "inactive_file");
 	memory.used_bytes = used > inactive ? used - inactive : 0;
 	*ret = memory;
@@ -145,7 +145,7 @@ static bool has_memory_limit(const char *dir)
 	return memory_limit_read(&bytes, dir);
 }
 
-/* From hierarchy/path upwards: the first that limits. */
+/* Finds the first group with a limit, from hierarchy/path upwards. */
 static void climb(char ret[CGROUP_DIR_MAX], const char *root, const char *hierarchy,
 		  const char *path, bool (*limits)(const char *dir))
 {
@@ -183,7 +183,7 @@ static bool lists(const char *controllers, size_t len, const char *name)
 	return false;
 }
 
-/* ID:CONTROLLERS:PATH; of v2 there are no controllers. */
+/* Reads ID:CONTROLLERS:PATH; v2 has no controllers. */
 static void take_line(struct cgroup_limits *ret, const char *root, char *line)
 {
 	char *controllers = strchr(line, ':'), *path;
@@ -195,7 +195,7 @@ static void take_line(struct cgroup_limits *ret, const char *root, char *line)
 	controllers++;
 	len = (size_t)(path - controllers);
 	path++;
-	/* In a cgroup namespace, paths outside of it are relative to its root. */
+	/* In a cgroup namespace, a path outside of it is relative to its root. */
 	if (!strncmp(path, "/..", 3)) {
 		ret->hidden = true;
 		return;

@@ -11,7 +11,7 @@
 
 #define MAX_CPUS 8192 /* the most that Linux can be built for */
 
-/* The first CPU of the core of this CPU; -1: it is offline, or the core is not known. */
+/* The first CPU in the core of this CPU; -1: the CPU is offline, or the core is not known. */
 static long core_first(long cpu)
 {
 	__cleanup(close_fd) int fd = -1;

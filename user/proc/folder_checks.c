@@ -33,7 +33,10 @@ int folder_checks_ask(struct folder_checks *checks, struct deadline_runner *runn
 	if (checks->cached[at].key != key || now_ns >= checks->cached[at].until_ns) {
 		checks->cached[at].answer = image_file_check(runner, folder, name, TIMEOUT_MS);
 		checks->cached[at].key = key;
-		/* A process that has exited shows nothing; another one beside it may. */
+		/*
+		 * A process that has exited shows nothing; another process may show the same
+		 * folder.
+		 */
 		checks->cached[at].until_ns =
 			now_ns + (checks->cached[at].answer < 0 ? AGAIN_NS : KEEP_NS);
 	}

@@ -41,7 +41,9 @@ struct open_job {
 	bool may_block; /* result */
 };
 
-/* Does another file have the same number? Only for file systems with known generations. */
+/*
+ * Does another file have the same inode number? Only file systems with known generations show it.
+ */
 static bool is_later_file(int fd, const struct image_identity *id)
 {
 	uint32_t generation[2] = { 0 }; /* declared as long, written as int */
@@ -49,7 +51,7 @@ static bool is_later_file(int fd, const struct image_identity *id)
 	return id->ino && !ioctl(fd, FS_IOC_GETVERSION, generation) && generation[0] != id->ino_gen;
 }
 
-/* Files of the kernel's own: reading them can do things, and no program lies there. */
+/* Is it a file of the kernel? Reading such files may have effects, and no program lies there. */
 static bool fs_is_pseudo(int fd)
 {
 	struct statfs fs;
@@ -95,7 +97,10 @@ static bool fs_may_block(int fd)
 	}
 }
 
-/* O_NONBLOCK: a lease on the file that its tenant holds (fcntl(2)) would block the open for 45 seconds. */
+/*
+ * O_NONBLOCK: a process may hold a lease on the file (fcntl(2)), which would block open() for 45
+ * seconds.
+ */
 int image_file_reopen(int path_fd)
 {
 	char self[40];
@@ -149,7 +154,10 @@ static long open_run(void *arg)
 	__cleanup(close_fd) int path_fd = -1;
 	struct stat st;
 
-	/* -ETIMEDOUT means that the job was left to its thread: a file server may not say so. */
+	/*
+	 * -ETIMEDOUT means that the job still runs in its thread; an error of a file server must
+	 * not look like it.
+	 */
 	path_fd = image_find(&place, &job->identity, &st, &job->way);
 	if (path_fd < 0)
 		return path_fd == -ETIMEDOUT ? -EIO : path_fd;
@@ -208,7 +216,7 @@ static long look_run(void *arg)
 	fd = image_find(&place, &identity, &st, &way);
 	found = fd >= 0;
 	if (!found) {
-		/* The file may exist although the folder cannot be seen. */
+		/* The file may exist although its folder cannot be searched. */
 		identity.folder = true;
 		place.path = job->folder;
 		fd = image_find(&place, &identity, &st, &way);
@@ -302,7 +310,7 @@ static ssize_t read_under_deadline(struct image_file *file, void *dst, size_t le
 		n = deadline_run(file->runner, read_run, read_abandon, job, sizeof(*job),
 				 IMAGE_FILE_DEADLINE_MS);
 		if (n == -ETIMEDOUT)
-			file->fd = -1; /* closed by the thread that hangs in it */
+			file->fd = -1; /* the hanging thread closes it */
 		if (n < 0)
 			return n;
 		memcpy((char *)dst + done, job->data, (size_t)n);

@@ -27,12 +27,12 @@
 struct finder {
 	const struct image_place *place;
 	const struct image_identity *identity;
-	const struct target_mount *mount; /* of the path in its process, if that is known */
-	struct stat st; /* of the file found */
-	dev_t dev; /* with fd: of which file system a mount is wanted */
-	int fd; /* found, or -1 */
-	int refused; /* -errno of an owned file that was refused */
-	bool seen; /* the file system of mount is among our own mounts */
+	const struct target_mount *mount; /* mount of the path in its process, if it is known */
+	struct stat st; /* the found file */
+	dev_t dev; /* file system of the mount that fd must lie in */
+	int fd; /* the found file, or -1 */
+	int refused; /* -errno for an owned file that was refused */
+	bool seen; /* bpfprof also has a mount of this file system */
 	int why; /* -errno of the search in the mounts of the process */
 };
 
@@ -53,7 +53,7 @@ const char *image_way_name(enum image_way way)
 	return names[way];
 }
 
-/* Overlay and btrfs show other device numbers than the inode's super block has. */
+/* Overlay and btrfs show device numbers that differ from the inode's super block. */
 static bool has_own_devices(int fd)
 {
 	struct statfs fs;
@@ -62,7 +62,10 @@ static bool has_own_devices(int fd)
 				     (unsigned long)fs.f_type == BTRFS_SUPER_MAGIC);
 }
 
-/* Inode numbers are used again at once when a file is deleted, hence size and time. */
+/*
+ * Is it the file? A deleted file's inode number is reused at once, so size and time are compared,
+ * too.
+ */
 static bool is_the_one(const struct stat *st, const struct image_identity *id, int fd)
 {
 	if (id->folder)
@@ -84,7 +87,7 @@ int image_owner_check(const struct stat *st, const struct image_identity *id)
 	return st->st_mtim.tv_sec < id->since_sec ? -EKEYEXPIRED : 0;
 }
 
-/* Takes fd; keeps it if it is the file. */
+/* Takes fd, and keeps it if it is the file. */
 static bool finder_try(struct finder *f, int fd)
 {
 	if (fd < 0)
@@ -107,7 +110,7 @@ static uint64_t last_flags(const struct finder *f)
 	return f->identity->owned ? O_NOFOLLOW : 0;
 }
 
-/* No link may lead out of root. */
+/* Opens path below root; no link may lead out of it. */
 static int open_below(int root_fd, const char *path, uint64_t flags)
 {
 	struct open_how how = { .flags = O_PATH | O_CLOEXEC | flags,
@@ -143,7 +146,7 @@ static void own_mounts_read(mount_line_fn fn, struct finder *f)
 		mountinfo_read(fd, OWN_MOUNTS_MAX_BYTES, fn, f);
 }
 
-/* A descriptor that handles can be opened by: of any folder or file of the file system. */
+/* Opens a folder or file of the file system, as handles need one. */
 static bool open_mount(void *arg, const struct mount_line *line)
 {
 	struct finder *f = arg;
@@ -175,7 +178,7 @@ static int open_handle(int mount_fd, int type, const uint32_t *words, unsigned i
 	return open_by_handle_at(mount_fd, &handle.head, O_PATH | O_CLOEXEC);
 }
 
-/* The inode itself, whatever became of its names. */
+/* Finds the inode itself, even if its names have changed. */
 static bool find_inode(struct finder *f)
 {
 	const struct image_identity *id = f->identity;
@@ -213,7 +216,7 @@ static bool find_in_layers(struct finder *f, const struct target_mount *mount, c
 			continue;
 		fd = open_below(root_fd, path, last_flags(f));
 		close(root_fd);
-		/* Without an inode the uppermost file counts, also if it is marked as deleted. */
+		/* Without an inode the uppermost file counts, even if it is marked as deleted. */
 		if (finder_try(f, fd) || (fd >= 0 && !f->identity->ino))
 			return f->fd >= 0;
 	}
@@ -221,8 +224,8 @@ static bool find_in_layers(struct finder *f, const struct target_mount *mount, c
 }
 
 /*
- * From 6.12 on the kernel names a file of an overlay by its path inside the layer. The options of the
- * mount have the folders of the layers; inode and device identify the right one.
+ * Since 6.12 the kernel names a file of an overlay by its path inside the layer. The mount options
+ * have the folders of the layers; inode and device identify the right one.
  */
 static bool layers_of_mount(void *arg, const struct mount_line *line)
 {
@@ -233,8 +236,8 @@ static bool layers_of_mount(void *arg, const struct mount_line *line)
 }
 
 /*
- * Opens path below a mount of ours. A file with a known inode may be reached in any way; for another
- * one, links of the target must not lead out of its mount.
+ * Opens path below a mount of bpfprof. Any path may lead to a file with a known inode. For another
+ * file, links of the target must not lead out of its mount.
  */
 static int open_in_mount(const struct finder *f, int point_fd, const char *path)
 {
@@ -247,7 +250,7 @@ static int open_in_mount(const struct finder *f, int point_fd, const char *path)
 
 	if (f->identity->ino)
 		return open_below(point_fd, path, 0);
-	if (len > len_inside) /* else our mount is all within the target's */
+	if (len > len_inside) /* otherwise bpfprof's mount lies within the target's */
 		snprintf(folder, sizeof(folder), "./%.*s", (int)(len - len_inside), path);
 	else
 		inside = path;
@@ -255,7 +258,10 @@ static int open_in_mount(const struct finder *f, int point_fd, const char *path)
 	return root_fd < 0 ? root_fd : open_below(root_fd, inside[0] ? inside : ".", last_flags(f));
 }
 
-/* A container's rootfs, or a volume: the file system of the target's mount, where we have it. */
+/*
+ * Searches a container's rootfs or a volume: bpfprof may have a mount of the file system of the
+ * target's mount.
+ */
 static bool below_mount(void *arg, const struct mount_line *line)
 {
 	struct finder *f = arg;
@@ -279,8 +285,9 @@ static ssize_t user_map_read(const char *path, char *ret, size_t size)
 }
 
 /*
- * Is the process of our user namespace now? One that has left it for its own cannot come back: mounts that
- * were listed before we ask are no work of such a one, whatever was known of it earlier.
+ * Is the process in bpfprof's user namespace now? A process that has left it cannot come back. So a
+ * process that is in it was also in it when its mounts were listed, and could not make them with
+ * rights of its own namespace.
  */
 static bool has_our_users(uint32_t pid)
 {
@@ -301,7 +308,7 @@ static bool find_by_target(struct finder *f, enum image_way *ret_way)
 
 	snprintf(name, sizeof(name), "/proc/%u/mountinfo", f->place->pid);
 	fd = open(name, O_RDONLY | O_CLOEXEC);
-	if (fd < 0) /* EINVAL: its parent has not waited for it */
+	if (fd < 0) /* EINVAL: the process is a zombie */
 		f->why = errno == ENOENT || errno == EINVAL ? -ESRCH : -errno;
 	else
 		f->why = target_mount_find(&mount, fd, f->place->path);
@@ -309,7 +316,10 @@ static bool find_by_target(struct finder *f, enum image_way *ret_way)
 		return false;
 	f->mount = &mount;
 	own_mounts_read(below_mount, f);
-	/* Without an inode to compare, the text of the mount's options alone would say which file that is. */
+	/*
+	 * Without an inode to compare, only the text of the mount's options would identify the
+	 * file.
+	 */
 	layers = mount.layers && (f->identity->ino || (!f->seen && f->place->trusts_layers &&
 						       has_our_users(f->place->pid)));
 	if (f->fd >= 0)

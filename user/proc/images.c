@@ -20,7 +20,7 @@
 
 #define RETRY_NS 5000000000ULL
 #define RETRY_SOON_NS 200000000ULL
-#define OWNED_SLACK_SECONDS 2 /* clocks are set, and time stamps of files are coarse */
+#define OWNED_SLACK_SECONDS 2 /* clocks are changed, and time stamps of files are coarse */
 #define MAX_WARM 48 /* images that may keep read windows and tables in memory */
 #define MAX_WARM_BYTES (12U << 20) /* of all tables and section headers together */
 #define MAX_PATH_BYTES (16U << 20) /* of all paths together */
@@ -39,12 +39,12 @@ struct image_entry {
 struct images {
 	struct deadline_runner *runner;
 	struct origins *origins;
-	images_private_fn open_private; /* NULL: there is no such way */
+	images_private_fn open_private; /* NULL: there is no such function */
 	void *private_arg;
 	char *host_root;
 	struct image_entry *by_key;
 	struct image_entry **by_id;
-	uint32_t nr, cap_ids; /* by_id: NULL where forgotten */
+	uint32_t nr, cap_ids; /* by_id: NULL for forgotten images */
 	uint32_t nr_files;
 	uint32_t nr_open, max_open;
 	size_t path_bytes, copy_bytes;
@@ -53,10 +53,10 @@ struct images {
 	struct image *warm[MAX_WARM + 1]; /* latest first */
 	uint32_t nr_warm;
 	uint64_t nr_problem[IMAGE_NR_PROBLEMS];
-	uint64_t nr_way[IMAGE_NR_WAYS]; /* of files that were forgotten */
+	uint64_t nr_way[IMAGE_NR_WAYS]; /* ways of images that were forgotten */
 };
 
-/* path: on the heap, taken over. NULL: out of memory, or too many images. */
+/* Adds an entry; it owns path, which is on the heap. NULL: out of memory, or too many images. */
 static struct image_entry *entry_add(struct images *images, char *path)
 {
 	struct image_entry *entry = NULL;
@@ -94,7 +94,7 @@ int images_new(struct images **ret, struct deadline_runner *runner, const char *
 		if (!images->host_root)
 			goto fail;
 	}
-	/* The ids that are not files: BPFPROF_IMAGE_NONE and BPFPROF_IMAGE_VDSO. */
+	/* These ids are no files: BPFPROF_IMAGE_NONE and BPFPROF_IMAGE_VDSO. */
 	if (origins_new(&images->origins) || !entry_add(images, strdup("")) ||
 	    !entry_add(images, strdup("[vdso]")))
 		goto fail;
@@ -243,7 +243,9 @@ static void uncount_problem(struct images *images, struct image *image)
 	image->counted = IMAGE_FINE;
 }
 
-/* Only the first problem of an image is counted. Code made at run time is no problem. */
+/*
+ * Sets the problem of an image. Only the first one is counted. Code made at run time is no problem.
+ */
 static void set_problem(struct images *images, struct image *image, enum image_problem problem)
 {
 	image->problem = problem;
@@ -255,7 +257,7 @@ static void set_problem(struct images *images, struct image *image, enum image_p
 	}
 }
 
-/* NULL if out of memory, or too many. */
+/* Adds a file. NULL: out of memory, or too many files. */
 static struct image_entry *file_add(struct images *images, const struct image_key *key,
 				    const char *path)
 {
@@ -271,7 +273,7 @@ static struct image_entry *file_add(struct images *images, const struct image_ke
 	return entry;
 }
 
-/* The file was written anew: the old entry serves old frames only. */
+/* The file was written anew: the old entry stays for old frames. */
 static struct image_entry *file_supersede(struct images *images, struct image_entry *old)
 {
 	struct image_entry *entry;
@@ -290,7 +292,7 @@ static struct image_entry *file_changed(struct images *images, struct image_entr
 {
 	if (entry->image.was_open)
 		return file_supersede(images, entry);
-	if (image_is_made_code(&entry->image)) { /* it may be an ELF file now */
+	if (image_is_made_code(&entry->image)) { /* the file may be an ELF file now */
 		entry->image.state = IMAGE_UNOPENED;
 		entry->image.problem = IMAGE_FINE;
 	}
@@ -316,7 +318,7 @@ uint32_t images_add(struct images *images, const struct bpfprof_vma *vma, const 
 		return BPFPROF_IMAGE_NONE;
 	if (path && path[0] && !entry->image.path[0]) {
 		copy = path_copy(images, path);
-		entry->image.retry_ns = 0; /* it can be looked for now */
+		entry->image.retry_ns = 0; /* a search is possible now */
 		if (copy) {
 			free(entry->image.path);
 			entry->image.path = copy;
@@ -380,7 +382,7 @@ void images_fail(struct images *images, struct image *image, int err, uint64_t n
 	if (err != -ETIMEDOUT ||
 	    blocked_devs_have(&images->blocked, images->runner, image->dev, now_ns))
 		return;
-	/* A disk does not hang: bpfprof itself got no CPU for so long. */
+	/* A local disk does not hang: bpfprof itself got no CPU for this time. */
 	if (image_file_dev_may_block(image->dev))
 		blocked_devs_add(&images->blocked, images->runner, image->dev, now_ns);
 	else
@@ -410,7 +412,7 @@ static int open_vdso(struct elf_image **ret)
 
 	if (!vdso)
 		return -ENOENT;
-	/* The kernel's own file: the section headers come last. */
+	/* The kernel made this ELF file: its section headers come last. */
 	return elf_image_open_memory(ret, vdso,
 				     vdso->e_shoff + (size_t)vdso->e_shnum * vdso->e_shentsize);
 }
@@ -424,7 +426,7 @@ static int open_file(struct images *images, struct image *image, struct elf_imag
 		.dev = image->dev,
 		.ino_gen = image->ino_gen,
 	};
-	/* No path leads to a file without a name: not worth looking for it where it was mounted. */
+	/* No path leads to an unlinked file, so the mounts of its process are not searched. */
 	struct image_place place = {
 		.root = images->host_root ? images->host_root : "",
 		.path = image->path,
@@ -436,7 +438,7 @@ static int open_file(struct images *images, struct image *image, struct elf_imag
 			      IMAGE_FILE_DEADLINE_MS, &image->way);
 	if (!err)
 		err = elf_image_new(ret, &image->source);
-	if (err) /* closed by now */
+	if (err) /* the source is closed */
 		image->source = (struct elf_source){ 0 };
 	return err;
 }
@@ -496,7 +498,7 @@ int images_give_copy(struct images *images, struct image *image, void *data, siz
 		return -ENOSPC;
 	}
 	images->copy_bytes += used;
-	uncount_problem(images, image); /* it can be used now */
+	uncount_problem(images, image); /* the copy can be used */
 	image->problem = IMAGE_FINE;
 	image->way = IMAGE_WAY_MEMORY;
 	image->copy = data;
@@ -549,7 +551,7 @@ void images_sweep(struct images *images, uint64_t idle_since_ns, uint64_t unused
 			continue;
 		}
 		HASH_FIND(hh, images->by_key, &entry->key, sizeof(entry->key), found);
-		if (found == entry) /* no newer file has its place */
+		if (found == entry) /* the key does not belong to a newer file */
 			HASH_DEL(images->by_key, entry);
 		if (forget)
 			forget(arg, id);
@@ -576,7 +578,7 @@ const uint64_t *images_problems(const struct images *images)
 
 #define AT(problem) ((problem) * sizeof(uint64_t))
 
-/* In the order of enum image_problem. */
+/* The rows have the order of enum image_problem. */
 const struct counter image_counters[] = {
 	{ COUNTER_FILES, "file_gone", AT(IMAGE_GONE),
 	  .help = "files that no path leads to any more, and that could not be opened by inode" },
@@ -620,8 +622,9 @@ struct origins *images_origins(struct images *images)
 }
 
 /*
- * The place of path as pid sees it. A process of our own mount namespace need not be alive. For an
- * unknown process, and for one of the node that has exited, it is the path on the node.
+ * The place of path in the view of pid. A process of bpfprof's mount namespace need not be alive.
+ * For an unknown process, and for a process of the node that has exited, it is the path on the
+ * node.
  */
 static struct image_place place_of(const struct images *images, const struct origin *origin,
 				   uint32_t pid, const char *path)

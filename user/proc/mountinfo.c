@@ -9,10 +9,10 @@
 
 #include "base/cleanup.h"
 
-#define MAJOR_MAX 0xfffU /* 12 and 20 bits: include/linux/kdev_t.h */
+#define MAJOR_MAX 0xfffU /* 12 and 20 bits: the kernel's include/linux/kdev_t.h */
 #define MINOR_MAX 0xfffffU
 
-/* \040 is a space: the kernel writes space, tab, newline and backslash so. */
+/* Decodes \040 (space): the kernel writes space, tab, newline and backslash in this form. */
 static void decode_octal(char *text)
 {
 	char *to = text;
@@ -30,7 +30,9 @@ static void decode_octal(char *text)
 	*to = 0;
 }
 
-/* The field at *at, now NUL-terminated; *at moves to the next. NULL after the last one. */
+/*
+ * Returns the field at *at, NUL-terminated, and moves *at to the next one. NULL after the last one.
+ */
 static char *field_next(char **at)
 {
 	char *field = *at, *end;
@@ -44,7 +46,7 @@ static char *field_next(char **at)
 	return field;
 }
 
-/* Decimal digits up to stop; -1 if that is no number up to max. */
+/* Parses decimal digits up to stop; -1: it is no number up to max. */
 static long parse_number(const char **at, char stop, unsigned long max)
 {
 	const char *p = *at;
@@ -63,7 +65,7 @@ static long parse_number(const char **at, char stop, unsigned long max)
 	return (long)n;
 }
 
-/* ID PARENT MAJOR:MINOR ROOT POINT OPTIONS [OPTIONAL...] - TYPE SOURCE SUPER-OPTIONS */
+/* Parses ID PARENT MAJOR:MINOR ROOT POINT OPTIONS [OPTIONAL...] - TYPE SOURCE SUPER-OPTIONS. */
 int mount_line_parse(struct mount_line *ret, char *line)
 {
 	char *at = line, *root, *point, *field, *type;
@@ -86,7 +88,7 @@ int mount_line_parse(struct mount_line *ret, char *line)
 	while (field && strcmp(field, "-"));
 	type = field_next(&at);
 	field_next(&at);
-	if (!at) /* nothing after the source */
+	if (!at) /* nothing follows the source */
 		return -EBADMSG;
 	decode_octal(root);
 	decode_octal(point);
@@ -100,7 +102,9 @@ int mount_line_parse(struct mount_line *ret, char *line)
 	return 0;
 }
 
-/* Whole lines of the len bytes at data; *ret_used is what they take. False: fn had enough. */
+/*
+ * Passes on the whole lines in the len bytes at data; *ret_used is their length. False: fn stopped.
+ */
 static bool take_lines(char *data, size_t len, size_t *ret_used, bool *skip, mount_line_fn fn,
 		       void *arg)
 {
@@ -122,7 +126,7 @@ int mountinfo_read(int fd, size_t max_bytes, mount_line_fn fn, void *arg)
 {
 	__cleanup(free_mem) char *data = malloc(MOUNTINFO_LINE_MAX);
 	size_t len = 0, used, total = 0;
-	bool skip = false; /* the rest of a line that is too long */
+	bool skip = false; /* the rest of a long line is skipped */
 	ssize_t n;
 
 	if (!data)

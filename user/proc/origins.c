@@ -9,7 +9,7 @@
 #include "base/time.h"
 
 struct origins {
-	struct hash_table by_pid; /* the one recorded longest ago comes first */
+	struct hash_table by_pid; /* the oldest record comes first */
 };
 
 int origins_new(struct origins **ret)

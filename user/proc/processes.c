@@ -16,11 +16,11 @@ struct processes {
 	size_t nr_parts;
 	process_retire_fn retire;
 	void *arg;
-	size_t nr_mappings; /* room for so many is allocated, in all */
+	size_t nr_mappings; /* mappings with allocated room, of all processes */
 	size_t title_bytes;
 };
 
-/* A part takes this much of an entry: the next one is aligned. */
+/* The bytes of a part in an entry: the next part is aligned. */
 static size_t part_bytes(const struct process_part *part)
 {
 	return (part->bytes + sizeof(uint64_t) - 1) & ~(sizeof(uint64_t) - 1);
@@ -54,7 +54,7 @@ static void *part_of(const struct process *process, const struct process_part *p
 	return state;
 }
 
-/* The parts of an entry lie behind its struct process. */
+/* Sets the pointers to the parts, which lie behind struct process. */
 static void parts_place(struct process *process)
 {
 	const struct processes *processes = process->processes;
@@ -113,7 +113,10 @@ static int mappings_reserve(struct process *process, size_t cap)
 	return 0;
 }
 
-/* Keeps the sum of all mappings within bounds, and frees some more so that this is rare. keep keeps its own. */
+/*
+ * Keeps the sum of all mappings within bounds, and frees some more so that this is rare. The
+ * mappings of `keep` stay.
+ */
 static void mappings_trim(struct processes *processes, const struct process *keep)
 {
 	size_t max = PROCESSES_MAX_MAPPINGS - PROCESSES_MAX_MAPPINGS / 8;
@@ -183,7 +186,7 @@ struct process *processes_find(struct processes *processes, uint32_t pid)
 	return hash_table_find(&processes->by_pid, &pid);
 }
 
-/* Another program, or another process with the same pid: no fact about the old one holds. */
+/* Begins anew for another program, or for another process with the same pid: no old fact holds. */
 static void process_start_over(struct processes *processes, struct process *process,
 			       const struct bpfprof_task_id *task)
 {
@@ -207,7 +210,7 @@ static void process_start_over(struct processes *processes, struct process *proc
 	process->ranks_known = false;
 }
 
-/* Start times and numbers of exec only rise. */
+/* Is the task an earlier one? Start times and exec numbers only rise. */
 static bool is_earlier(const struct bpfprof_task_id *task, const struct process *process)
 {
 	if (task->start_ns != process->start_ns)
@@ -262,7 +265,7 @@ void processes_fork(struct processes *processes, const struct bpfprof_task_id *p
 	to->nr_mappings = from->nr_mappings;
 	to->mappings_known = true;
 	to->program = from->program;
-	to->images_failed = from->images_failed; /* the child tries those files again too */
+	to->images_failed = from->images_failed; /* the child tries those files again */
 	parts_inherit(to, from);
 	if (from->title && !to->title) {
 		title_put(to, from->title);
@@ -375,15 +378,15 @@ int process_mapping_add(struct process *process, const struct process_mapping *m
 }
 
 /*
- * May next have been read while the process wrote it over old? Then both have the same length. Some
- * complete titles have the same length too.
+ * May `next` have been read while the process wrote it over `old`? Both have the same length then.
+ * Some complete titles also have the same length.
  */
 static bool title_may_be_torn(const char *old, const char *next)
 {
 	return strlen(old) == strlen(next);
 }
 
-/* A bit of 64 per title. */
+/* One of 64 bits for the title. */
 static uint64_t title_bit(const char *title)
 {
 	uint64_t hash = 0;
@@ -405,7 +408,7 @@ int process_title_set(struct process *process, const char *raw, size_t len)
 	bit = title_bit(title);
 	is_new = !(process->titles_seen & bit);
 	process->titles_seen |= bit;
-	/* A complete title is read again; only its first sample counts for the old title. */
+	/* A complete title is read again; only its first sample counts for the old one. */
 	if (is_new && process->title && title_may_be_torn(process->title, title))
 		return -EAGAIN;
 	return title_put(process, title);
@@ -418,7 +421,7 @@ static int mapping_compare(const void *a, const void *b)
 	return sorted_order(x->start, y->start);
 }
 
-/* A mapping that moved during the read can appear twice: the first one stays. */
+/* Drops duplicates: a mapping that moved during the read can appear twice. The first one stays. */
 static size_t mappings_clean(struct process_mapping *mappings, size_t nr)
 {
 	size_t i, kept = 0;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* The whitelist; user/container/oci_config.c has the same. */
+/* The allowed variables; user/container/oci_config.c has the same. */
 static const struct {
 	const char *name;
 	size_t offset;
@@ -21,7 +21,7 @@ static bool is_plain(char c)
 	       (c && strchr("_-+.:", c));
 }
 
-/* A value that is no plain word, or too long, is ignored. */
+/* Sets a field. A value that is too long or no plain word is ignored. */
 static void field_set(char field[RANKS_TEXT_MAX], const char *value, size_t len)
 {
 	size_t i;
@@ -74,8 +74,8 @@ static bool starts(const char *text, size_t len, const char *with)
 }
 
 /*
- * Groups of Slurm's: /slurm/uid_N/job_N/step_N (cgroup v1; slurm_HOST with several slurmd on one
- * machine), /system.slice/slurmstepd.scope/job_N/step_N (v2; HOST_slurmstepd.scope).
+ * Is it a group of Slurm? Slurm has /slurm/uid_N/job_N/step_N (cgroup v1; slurm_HOST if a machine
+ * has several slurmd) and /system.slice/slurmstepd.scope/job_N/step_N (v2; HOST_slurmstepd.scope).
  */
 static bool is_slurm(const char *part, size_t len)
 {

@@ -44,7 +44,7 @@ uint64_t self_anonymous_bytes(void)
 	return status_read(&usage) ? 0 : usage.own_bytes;
 }
 
-/* Private pages of files: our text and libraries, as far as nobody else has them. */
+/* Counts private pages of files: text and libraries of bpfprof that no other process has. */
 static int private_file_read(struct self_usage *usage)
 {
 	__cleanup(close_file) FILE *file = fopen("/proc/self/smaps", "re");
@@ -54,7 +54,10 @@ static int private_file_read(struct self_usage *usage)
 	if (!file)
 		return -errno;
 	while (fgets(line, sizeof(line), file)) {
-		/* A mapping's first line starts with its address in lower-case hex, the others with a capital. */
+		/*
+		 * A mapping's first line starts with its address in lower-case hex, the other lines
+		 * start with a capital.
+		 */
 		if (line[0] < 'A' || line[0] > 'Z') {
 			counted = strchr(line, '/') && !strstr(line, "bpf-map");
 			continue;
@@ -63,7 +66,7 @@ static int private_file_read(struct self_usage *usage)
 			continue;
 		usage->own_bytes += kib_after(line, "Private_Clean");
 		usage->own_bytes += kib_after(line, "Private_Dirty");
-		/* Written copies were counted as anonymous already. */
+		/* Modified copies are counted as anonymous. */
 		usage->own_bytes -= kib_after(line, "Anonymous");
 	}
 	return 0;

@@ -8,7 +8,7 @@
 
 #include "proc/mountinfo.h"
 
-/* The part of path below folder; NULL: it does not lie there. Both are absolute. */
+/* The part of path below folder; NULL: path lies elsewhere. Both are absolute. */
 static const char *path_below(const char *path, const char *folder)
 {
 	size_t len = strlen(folder);
@@ -27,7 +27,7 @@ struct search {
 	int err;
 };
 
-/* The last mount on a point counts, and the longest of several points. */
+/* Chooses the longest mount point, and the last mount on it. */
 static bool search_line(void *arg, const struct mount_line *line)
 {
 	struct search *s = arg;
@@ -81,7 +81,10 @@ const char *target_mount_below(const struct target_mount *mount, const struct mo
 	return line->dev == mount->dev ? path_below(mount->path, line->root) : NULL;
 }
 
-/* Value of the option that begins with key, up to the next comma; NULL: there is none. */
+/*
+ * The value of the option that begins with key, up to the next comma; NULL: there is no such
+ * option.
+ */
 static const char *option_find(const char *options, const char *key, size_t *ret_len)
 {
 	const char *at = options;
@@ -97,7 +100,7 @@ static const char *option_find(const char *options, const char *key, size_t *ret
 	return NULL;
 }
 
-/* The nth of the folders of lowerdir=A:B, or of several lowerdir+=A. */
+/* The nth folder of lowerdir=A:B, or of several lowerdir+=A. */
 static const char *lower_find(const char *options, unsigned int nth, size_t *ret_len)
 {
 	const char *at = option_find(options, "lowerdir=", ret_len), *end;
@@ -113,7 +116,7 @@ static const char *lower_find(const char *options, unsigned int nth, size_t *ret
 		if (at + len >= end)
 			return NULL;
 		at += len + 1;
-		at += *at == ':'; /* A::B: the layers after it hold only data */
+		at += *at == ':'; /* A::B: the following layers hold only data */
 		*ret_len = (size_t)(end - at);
 	}
 	for (at = option_find(options, "lowerdir+=", ret_len); at && nth; nth--)
@@ -130,8 +133,8 @@ static size_t dir_len(const char *path, size_t len)
 }
 
 /*
- * containerd shortens "ROOT/snapshots/12/fs" to "12/fs", docker and podman "ROOT/ID/diff" to "l/XXXX",
- * a link to it: both are relative to the folder two above the upper one.
+ * containerd shortens "ROOT/snapshots/12/fs" to "12/fs". docker and podman shorten "ROOT/ID/diff"
+ * to "l/XXXX", a link to it. Both are relative to the folder two levels above the upper folder.
  */
 int target_mount_layer(const struct target_mount *mount, unsigned int nth, char *ret, size_t size)
 {

@@ -32,7 +32,7 @@ int title_parse(char dst[TITLE_MAX + 1], const char *raw, size_t len)
 	len = strnlen(raw, len);
 	if (len <= at || memcmp(raw, TITLE_PREFIX, at))
 		return -EBADMSG;
-	/* The end that is cut off is not checked: the read may have cut a character in two. */
+	/* The end is not checked: the read may have cut a character. */
 	while (at < len && at <= TITLE_MAX) {
 		n = utf8_printable(raw + at, len - at);
 		if (!n && !(len > TITLE_MAX && len - at < 4 && (uint8_t)raw[at] >= 0xc0))

@@ -13,7 +13,7 @@
 
 #define CMDLINE_DEADLINE_MS 250
 
-/* Fields of /proc/PID/stat, counted from the state as 0 (proc(5) counts it as 3). */
+/* Fields of /proc/PID/stat; the state is field 0 here (field 3 in proc(5)). */
 enum {
 	STAT_PARENT = 1,
 	STAT_FLAGS = 6,
@@ -63,7 +63,7 @@ int proc_usage_read(struct proc_usage *ret, pid_t pid)
 
 	if (n < 0)
 		return (int)n;
-	/* The name may hold anything, parentheses too: its end is the last one. */
+	/* The name may have any characters, even parentheses: the last ')' ends it. */
 	name = strchr(text, '(');
 	at = strrchr(text, ')');
 	if (!name || !at || at < name || at[1] != ' ' || !at[2])
