@@ -17,15 +17,15 @@
 #include "container/pod_logs.h"
 #include "proc/image_file.h"
 
-#define MAX_NAMESPACES 64 /* of containerd, looked through in one place */
+#define MAX_NAMESPACES 64 /* namespaces of containerd that are searched in one place */
 
-/* containerd's folders of bundles: PLACE/NAMESPACE/ID. */
+/* Folders with containerd's bundles: PLACE/NAMESPACE/ID. */
 static const char *const task_places[] = {
 	"/run/containerd/io.containerd.runtime.v2.task",
-	"/run/k3s/containerd/io.containerd.runtime.v2.task", /* rke2 too */
+	"/run/k3s/containerd/io.containerd.runtime.v2.task", /* also rke2 */
 	"/run/k0s/containerd/io.containerd.runtime.v2.task",
 	"/var/snap/microk8s/common/run/containerd/io.containerd.runtime.v2.task",
-	"/run/docker/containerd/daemon/io.containerd.runtime.v2.task", /* dockerd's own */
+	"/run/docker/containerd/daemon/io.containerd.runtime.v2.task", /* dockerd's containerd */
 };
 static const char *const namespaces[] = { "k8s.io", "moby", "default" };
 
@@ -35,7 +35,7 @@ static const char *const userdata_places[] = {
 	"/var/lib/containers/storage/overlay-containers",
 };
 
-/* dockerd's own description, which has kubelet's labels. */
+/* Here dockerd keeps its own description, which has kubelet's labels. */
 #define DOCKER_PLACE "/var/lib/docker/containers"
 
 static int open_at(int dir, const char *path, uint64_t flags, uint64_t resolve)
@@ -46,13 +46,16 @@ static int open_at(int dir, const char *path, uint64_t flags, uint64_t resolve)
 	return fd < 0 ? -errno : (int)fd;
 }
 
-/* A folder of the node. Above a bundle links are the administrator's (/var/run), and stay within the node's root. */
+/*
+ * Opens a folder of the node. Above a bundle links are the administrator's (/var/run), and stay
+ * within the node's root.
+ */
 static int open_folder(int host, const char *path)
 {
 	return open_at(host, path, O_PATH | O_DIRECTORY, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
 }
 
-/* Opens the file of path_fd for reading, after the check that it is a regular one. */
+/* Checks that path_fd is a regular file, and opens it for reading. */
 static int open_regular(int path_fd, size_t *ret_size)
 {
 	struct stat st;
@@ -72,8 +75,8 @@ static int open_regular(int path_fd, size_t *ret_size)
 }
 
 /*
- * Reads and parses one file of a bundle. The text holds secrets: it is in one buffer, which
- * is wiped. 0, -ENOENT, -ELOOP (a link, or no regular file), -EFBIG, -errno.
+ * Reads and parses one file of a bundle. The text holds secrets: it is in one buffer, which is
+ * wiped. 0, -ENOENT, -ELOOP (a link, or no regular file), -EFBIG, -errno.
  */
 static int read_config(struct oci_config *ret, int bundle, const char *name,
 		       int (*parse)(struct oci_config *ret, const char *text, size_t len))
@@ -101,7 +104,7 @@ static int read_config(struct oci_config *ret, int bundle, const char *name,
 	return err;
 }
 
-/* Is the process's root mounted on that folder? */
+/* Is the root of the process mounted on that folder? */
 static bool folder_is_root(const struct bundle_query *query, int parent, const char *folder)
 {
 	struct stat st;
@@ -110,7 +113,10 @@ static bool folder_is_root(const struct bundle_query *query, int parent, const c
 	       S_ISDIR(st.st_mode) && st.st_dev == query->root_dev;
 }
 
-/* Docker, CRI-O and podman mount the root outside of the bundle, mostly where only they see it. */
+/*
+ * Docker, CRI-O and podman mount the root outside of the bundle, mostly in a mount namespace of
+ * their own.
+ */
 static bool path_is_root(const struct bundle_query *query, int host, const char *path)
 {
 	__cleanup(close_fd) int fd = -1;
@@ -139,7 +145,10 @@ static void note_error(struct bundle_query *query, int err)
 		query->config_error = err;
 }
 
-/* Reads one bundle at a path of the node. mounted: its rootfs is where the root of the process is. */
+/*
+ * Reads one bundle at a path of the node. mounted: the root of the process is mounted on its
+ * rootfs.
+ */
 static void try_bundle(struct bundle_query *query, int host, const char *path, const char *id,
 		       bool mounted)
 {
@@ -164,7 +173,10 @@ static void try_bundle(struct bundle_query *query, int host, const char *path, c
 	proved = in_bundle || path_is_root(query, host, config->root_path);
 	if (!proved && !is_sure(query, id))
 		return;
-	/* The uid is the outermost, which no container can change; an id below it may be anybody's. */
+	/*
+	 * The pod uid is the outermost one, which no container can change; any container may make
+	 * an id below it.
+	 */
 	if (!proved && query->pod_uid[0] && config->pod_uid[0] &&
 	    strcmp(query->pod_uid, config->pod_uid) != 0)
 		return;
@@ -178,7 +190,7 @@ static void try_bundle(struct bundle_query *query, int host, const char *path, c
 		memcpy(query->rootfs, config->root_path, sizeof(query->rootfs));
 }
 
-/* The facts that dockerd keeps outside of config.json: labels of kubelet, name and image. */
+/* Adds the facts that dockerd keeps outside of config.json: labels of kubelet, name and image. */
 static void add_docker(struct bundle_query *query, int host)
 {
 	__cleanup(free_mem) struct oci_config *config = calloc(1, sizeof(*config));
@@ -220,7 +232,7 @@ static bool is_known_namespace(const char *name)
 	return false;
 }
 
-/* Namespaces of containerd that an administrator made up. */
+/* Tries namespaces of containerd that an administrator made. */
 static void try_other_namespaces(struct bundle_query *query, int host, const char *place)
 {
 	struct dirent *entry;
@@ -263,7 +275,7 @@ static void try_id(struct bundle_query *query, int host, const char *id)
 	}
 }
 
-/* Most runtimes mount it as BUNDLE/rootfs. */
+/* Tries BUNDLE/rootfs: most runtimes mount the root there. */
 static void try_mount_point(struct bundle_query *query, int host)
 {
 	char path[BUNDLE_PATH_MAX], *name;

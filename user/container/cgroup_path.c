@@ -12,10 +12,10 @@
 struct span {
 	const char *at;
 	size_t len;
-	bool scope; /* a unit of systemd's, its .scope cut off */
+	bool scope; /* a unit of systemd, without its .scope */
 };
 
-/* Groups below which each is a container. */
+/* Each group below one of these is a container. */
 static const char *const parents[] = { "k8s.io", "moby", "docker", "buildkit", "lxc" };
 
 static bool is_hex(char c)
@@ -66,7 +66,7 @@ static bool is_parent(struct span span)
 	return false;
 }
 
-/* systemd wants _ for - in the names of slices. */
+/* systemd has _ instead of - in names of slices. */
 int cgroup_is_pod_uid(const char *text, size_t len)
 {
 	size_t i;
@@ -86,7 +86,7 @@ int cgroup_is_pod_uid(const char *text, size_t len)
 	return 1;
 }
 
-/* podUID, or kubepods-burstable-podUID.slice, also with :cri-containerd:ID behind it. */
+/* Finds podUID or kubepods-burstable-podUID.slice; :cri-containerd:ID may follow. */
 static void find_pod_uid(struct cgroup_ids *ids, struct span part)
 {
 	size_t i, len;
@@ -116,7 +116,7 @@ static void add(struct cgroup_ids *ids, struct span id, bool sure)
 	if (!id.len || id.len >= CGROUP_ID_MAX)
 		return;
 	for (i = 0; i < id.len;
-	     i++) /* no id holds anything else (containerd's identifiers, docker's names) */
+	     i++) /* ids of containerd and names of docker have no other characters */
 		if ((unsigned char)id.at[i] <= ' ' || (unsigned char)id.at[i] >= 0x7f)
 			return;
 	if (span_is(id, ".") || span_is(id, ".."))
@@ -127,7 +127,10 @@ static void add(struct cgroup_ids *ids, struct span id, bool sure)
 	if (ids->nr == CGROUP_MAX_IDS) {
 		if (ids->nr_sure < ids->nr || !sure)
 			return;
-		/* Later ids are further out: a container cannot displace its own id. */
+		/*
+		 * Later ids are further out. The oldest is dropped: a container cannot displace its
+		 * own id.
+		 */
 		memmove(ids->ids[0], ids->ids[1], (CGROUP_MAX_IDS - 1) * sizeof(ids->ids[0]));
 		ids->nr--;
 		ids->nr_sure--;
@@ -137,7 +140,10 @@ static void add(struct cgroup_ids *ids, struct span id, bool sure)
 	ids->nr_sure += sure;
 }
 
-/* 64 hex digits at the end, alone or behind a prefix (cri-containerd-, docker-, x.slice:cri-containerd:). */
+/*
+ * Is the end 64 hex digits, alone or behind a prefix (cri-containerd-, docker-,
+ * x.slice:cri-containerd:)?
+ */
 static bool hex_id(struct span part, struct span *ret)
 {
 	struct span id = { part.at + part.len - ID_HEX, ID_HEX, false };
@@ -147,14 +153,17 @@ static bool hex_id(struct span part, struct span *ret)
 	part.len -= ID_HEX;
 	if (part.len && !strchr("-:.", part.at[part.len - 1]))
 		return false;
-	/* The monitor of a container, not in it: crio-conmon-ID.scope, libpod-conmon-ID.scope. */
+	/*
+	 * The monitor of a container runs outside of it: crio-conmon-ID.scope,
+	 * libpod-conmon-ID.scope.
+	 */
 	if (span_ends(part, "conmon-"))
 		return false;
 	*ret = id;
 	return true;
 }
 
-/* ECS: 32 hex digits, a dash, digits. */
+/* Is it an id of ECS: 32 hex digits, a dash, digits? */
 static bool ecs_id(struct span part)
 {
 	size_t i;
@@ -168,7 +177,7 @@ static bool ecs_id(struct span part)
 	return true;
 }
 
-/* Ids that need not be hex, recognized by the text before them. parent: the component above, or empty. */
+/* Finds an id that need not be hex by the text before it. parent: the component above, or empty. */
 static bool named_id(struct span part, struct span parent, struct span *ret)
 {
 	static const char *const prefixes[] = { "cri-containerd-", "docker-", "libpod-", "nerdctl-",
@@ -189,7 +198,10 @@ static bool named_id(struct span part, struct span parent, struct span *ret)
 		*ret = (struct span){ part.at + len, part.len - len, false };
 		return true;
 	}
-	/* SLICE:PREFIX:ID, as runc wants systemd's names and the cgroupfs driver makes a folder of them. */
+	/*
+	 * SLICE:PREFIX:ID is runc's form for systemd; the cgroupfs driver makes a folder of this
+	 * name.
+	 */
 	colon = memrchr(part.at, ':', part.len);
 	if (colon && memchr(part.at, ':', (size_t)(colon - part.at))) {
 		*ret = (struct span){ colon + 1, (size_t)(part.at + part.len - colon - 1), false };
@@ -199,7 +211,7 @@ static bool named_id(struct span part, struct span parent, struct span *ret)
 	return is_parent(parent) && !is_parent(part);
 }
 
-/* Names that systemd, kubelet and Ray give to groups that are no container. */
+/* Is it a name that systemd, kubelet or Ray gives to a group that is no container? */
 static bool is_no_container(struct span part)
 {
 	return span_ends(part, ".slice") || span_ends(part, ".service") ||
@@ -220,7 +232,11 @@ static size_t split(struct span *parts, size_t cap, const char *path, size_t len
 			slash = end;
 		if (slash > path) {
 			if (nr ==
-			    cap) /* the outermost ones count: below, a container may make any */
+			    /*
+			     * The outermost parts count: below its own group a container may make
+			     * any.
+			     */
+			    cap)
 				break;
 			parts[nr++] = (struct span){ path, (size_t)(slash - path), false };
 		}
@@ -236,7 +252,7 @@ static void parse_path(struct cgroup_ids *ids, const char *path, size_t len)
 
 	memset(ids, 0, sizeof(*ids));
 	for (i = nr; i-- > 0;) {
-		/* The outermost counts: below its own a container may make any. */
+		/* The outermost id counts: below its own group a container may make any. */
 		find_pod_uid(ids, parts[i]);
 		span_drop_scope(&parts[i]);
 		if (hex_id(parts[i], &id))
@@ -252,7 +268,9 @@ static void parse_path(struct cgroup_ids *ids, const char *path, size_t len)
 			add(ids, parts[i], false);
 }
 
-/* Prefers the line with more facts; if equal, the line with the more trusted controllers. */
+/*
+ * A line with more facts ranks higher; of equal lines, the one with the more trusted controllers.
+ */
 static unsigned int rank(const struct cgroup_ids *ids, const char *controllers, size_t len)
 {
 	static const char *const order[] = { "pids", "memory", "cpu", "name=systemd", "" };

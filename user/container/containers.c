@@ -15,13 +15,13 @@
 #define RETRY_MAX_NS (64ULL * 1000000000)
 #define NR_TEXTS 15
 
-/* One container, and its strings in one block. */
+/* One container with its strings, in one block. */
 struct entry {
 	struct entry *next;
 	struct container pub;
-	size_t nr_spaces; /* that refer to it */
+	size_t nr_spaces; /* mount namespaces that refer to it */
 	uint64_t used_ns;
-	size_t bytes; /* of text */
+	size_t bytes; /* bytes of text */
 	char text[];
 };
 
@@ -30,10 +30,13 @@ struct space {
 	struct hash_node node;
 	uint64_t mnt_ns;
 	uint64_t used_ns;
-	struct entry *entry; /* NULL: the node's own, or not known */
-	uint64_t retry_ns; /* when more may be found; 0: all is known */
-	uint64_t delay_ns; /* until the next such time */
-	/* The process that was read, and whether another one has the same place: then its pid was not reused. */
+	struct entry *entry; /* NULL: the namespace is that of the node, or not known */
+	uint64_t retry_ns; /* time of the next search; 0: everything is known */
+	uint64_t delay_ns; /* time from one search to the next */
+	/*
+	 * The process that was read. confirmed: another process has the same root, so the pid was
+	 * not reused.
+	 */
 	uint32_t pid;
 	bool confirmed;
 	bool has_root;
@@ -89,7 +92,7 @@ void containers_free(struct containers *containers)
 	free(containers);
 }
 
-/* Its strings, in the order of texts_of(). */
+/* Lists the strings, in the order of texts_of(). */
 static void finding_texts(const char *texts[NR_TEXTS], const struct finding *finding)
 {
 	const struct oci_config *config = &finding->config;
@@ -190,7 +193,7 @@ static struct space *space_find(struct containers *containers, uint64_t mnt_ns)
 	return mnt_ns ? hash_table_find(&containers->spaces, &mnt_ns) : NULL;
 }
 
-/* NULL: no room or memory; then it is looked for again at the next call. */
+/* NULL: no room or memory. The next call searches again. */
 static struct space *space_add(struct containers *containers, uint64_t mnt_ns)
 {
 	struct space *space;
@@ -204,7 +207,7 @@ static struct space *space_add(struct containers *containers, uint64_t mnt_ns)
 	return space;
 }
 
-/* When to look again, if at all: ever more seldom. */
+/* Sets the time of the next search, if there is one: the delay doubles. */
 static void space_wait(struct space *space, bool again, uint64_t now_ns)
 {
 	space->delay_ns = space->delay_ns ? 2 * space->delay_ns : RETRY_FIRST_NS;
@@ -230,8 +233,8 @@ static void space_set(struct space *space, struct entry *entry, const struct fin
 }
 
 /*
- * Do the facts of the namespace hold for this process? The first other process of the namespace is read
- * too: the pid of the first one may have been reused when it was read.
+ * Do the facts of the namespace hold for this process? The next process of the namespace is read,
+ * too: the pid of the first one may have been reused before it was read.
  */
 static bool space_holds(struct containers *containers, struct space *space, uint32_t pid,
 			uint64_t now_ns)
@@ -244,8 +247,8 @@ static bool space_holds(struct containers *containers, struct space *space, uint
 		return true;
 	placement = finder_scan(containers->finder, pid);
 	if (!placement)
-		return true; /* it has exited and proves nothing */
-	/* Its own root (chroot) is none of the namespace's. */
+		return true; /* the process has exited and proves nothing */
+	/* A process with a root of its own (chroot) shows nothing about the namespace. */
 	if (!placement->has_root || !space->has_root)
 		return true;
 	space->confirmed = space_is_at(space, placement);
@@ -260,7 +263,10 @@ static const struct container *use(struct entry *entry, uint64_t now_ns)
 	return &entry->pub;
 }
 
-/* Is the finding for the same container or an unknown one, from a worse source (a sandbox)? */
+/*
+ * Is the finding for the same container or an unknown one, but from a worse source? This happens in
+ * a sandbox.
+ */
 static bool says_less(const struct finding *finding, const struct container *known)
 {
 	if (finding->id[0] && strcmp(finding->id, known->id))
@@ -313,7 +319,7 @@ void containers_expire(struct containers *containers, uint64_t now_ns)
 	struct space *space;
 	struct entry **at = &containers->entries, *entry;
 
-	/* Nearly full: only the containers of the last minute stay. */
+	/* The table is nearly full: only the containers of the last minute stay. */
 	if (containers->nr_entries > CONTAINERS_MAX - CONTAINERS_MAX / 8 ||
 	    containers->spaces.nr > SPACES_MAX - SPACES_MAX / 8)
 		keep_ns /= 10;

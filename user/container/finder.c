@@ -19,8 +19,8 @@ struct finder {
 	struct host_mounts *mounts;
 	struct containers_stats *stats;
 	bool node_known;
-	uint64_t stuck_call; /* that hung in a bundle, 0 none */
-	struct cgroup_ids node; /* of pid 1: not so few nodes are containers themselves (kind) */
+	uint64_t stuck_call; /* number of a call that hung in a bundle, 0: none */
+	struct cgroup_ids node; /* cgroups of pid 1: some nodes are containers themselves (kind) */
 	struct placement placement;
 	struct bundle_query query;
 	struct finding finding;
@@ -92,14 +92,14 @@ static bool is_nodes_id(const struct finder *finder, const char *id)
 	return false;
 }
 
-/* The cgroup counts more: the maker of a sandbox chooses its mounts. */
+/* The cgroup comes first: the maker of a sandbox chooses its mounts. */
 static const char *pod_uid_of(const struct placement *placement)
 {
 	return placement->cgroup.pod_uid[0] ? placement->cgroup.pod_uid
 					    : placement->kubelet.pod_uid;
 }
 
-/* The ids of the process's cgroups that are not the node's own. */
+/* Asks for the ids of the process's cgroups that are not the node's. */
 static void query_init(struct finder *finder)
 {
 	const struct placement *placement = &finder->placement;
@@ -147,7 +147,10 @@ static void count_config(struct finder *finder, int err)
 	}
 }
 
-/* Searches the bundle. While an earlier search hangs, none starts: others need the runner as well. */
+/*
+ * Searches the bundle. While an earlier search hangs, no search starts: others need the runner,
+ * too.
+ */
 static void query_run(struct finder *finder)
 {
 	struct bundle_query *query = &finder->query;
@@ -200,7 +203,7 @@ static void fill(char *dst, const char *src)
 		clean_text(dst, OCI_NAME_MAX, src, strlen(src));
 }
 
-/* The finding of all sources together. */
+/* Joins the facts of all sources. */
 static void finding_fill(struct finder *finder)
 {
 	const struct placement *placement = &finder->placement;
@@ -246,8 +249,8 @@ const struct finding *finder_find(struct finder *finder)
 	find_bundle(finder);
 	finding_fill(finder);
 	/*
-	 * A container's process that entered the node's mount namespace, or changed its root to that of the
-	 * node, says nothing of the others of that namespace.
+	 * A process of a container may enter the node's mount namespace, or change its root to that
+	 * of the node. It then shows nothing about other processes of that namespace.
 	 */
 	finding->whole_space = !node_root;
 	finding->of_node = node_root && !finding->source;

@@ -23,26 +23,27 @@
 
 struct host_mount {
 	dev_t dev;
-	uint32_t root, point; /* in text */
+	uint32_t root, point; /* offsets in text */
 };
 
 struct mount_list {
-	struct host_mount *mounts; /* sorted by dev, then as listed */
+	struct host_mount *mounts; /* sorted by dev, then in the order of the file */
 	size_t nr, cap;
 	struct buf text;
 	uint64_t nr_left_out;
 	int error;
-	const char *strip; /* prefix of our paths before those of the node, or "" */
+	const char *strip; /* prefix of bpfprof's paths before those of the node, or "" */
 };
 
 struct host_mounts {
-	char path[2][PATH_BYTES]; /* pid 1's file, ours */
+	char path[2][PATH_BYTES]; /* file of pid 1, file of bpfprof */
 	const char *host_root; /* "" */
 	char *host_root_copy;
 	int fd; /* stays open: poll() reports changes */
-	bool own; /* fd is our own file */
+	bool own; /* fd is bpfprof's own file */
 	struct stat
-		st; /* of fd when it was read: shows changes where poll() does not (no procfs) */
+		/* Of fd at the last read: shows changes if poll() does not (outside of procfs). */
+		st;
 	bool read;
 	struct mount_list list;
 	uint64_t nr_left_out;
@@ -106,7 +107,7 @@ static bool is_kernels_own(const char *type)
 	return false;
 }
 
-/* The path as pid 1 has it; NULL: it lies outside of the node's file system. */
+/* The path in the view of pid 1; NULL: it lies outside of the node's file system. */
 static const char *node_path(const char *point, const char *strip)
 {
 	size_t len = strlen(strip);
@@ -151,7 +152,7 @@ static int mount_compare(const void *a, const void *b)
 
 	if (x->dev != y->dev)
 		return sorted_order(x->dev, y->dev);
-	return sorted_order(x->root, y->root); /* as listed */
+	return sorted_order(x->root, y->root); /* the order of the file */
 }
 
 static int open_own(struct host_mounts *mounts)
@@ -227,7 +228,7 @@ bool host_mounts_is_root(const struct host_mounts *mounts, dev_t dev, const char
 	return false;
 }
 
-/* Is folder at or below above? Length of above's part of it, without a slash at the end; -1 if not. */
+/* Is folder at or below above? Returns the length of above without a slash at the end; -1: no. */
 static long below(const char *folder, const char *above)
 {
 	size_t len = strcmp(above, "/") ? strlen(above) : 0;
@@ -251,7 +252,7 @@ int host_mounts_path(const struct host_mounts *mounts, dev_t dev, const char *ro
 		len = below(root, list->text.data + list->mounts[i].root);
 		if (len < best_len || len < 0)
 			continue;
-		/* The first of equal mounts wins, unless a later one is a bundle's. */
+		/* The first of equal mounts counts, unless a later one belongs to a bundle. */
 		if (len == best_len && strcmp(strrchr(point, '/'), "/rootfs"))
 			continue;
 		best = point;

@@ -20,7 +20,10 @@ static bool is_label(const char *text, size_t len)
 	return true;
 }
 
-/* .../pods/UID/etc-hosts or .../pods/UID/containers/NAME/HASH: the first match, the pod may choose folders below. */
+/*
+ * Finds .../pods/UID/etc-hosts or .../pods/UID/containers/NAME/HASH. The first match counts, as the
+ * pod may choose folders below.
+ */
 void kubelet_mounts_note(struct kubelet_mounts *ret, const struct mount_line *line)
 {
 	const char *uid = line->root, *rest, *name;

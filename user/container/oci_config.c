@@ -9,10 +9,10 @@
 #include "base/clean_text.h"
 #include "base/wiped_json.h"
 
-#define JSON_MAX_BYTES (8 << 20) /* of parsed JSON, whatever the file's size */
+#define JSON_MAX_BYTES (8 << 20) /* for parsed JSON, in addition to the limit of the file */
 #define ENV_MAX 65536
 
-/* The field for a key. If several keys have the same field, the first one with a value wins. */
+/* A key and its field. If several keys have the same field, the first one with a value counts. */
 struct key {
 	const char *name;
 	size_t offset;
@@ -23,7 +23,10 @@ struct key {
 		key, offsetof(struct oci_config, field)                                            \
 	}
 
-/* containerd: internal/cri/annotations; CRI-O: pkg/annotations; kubelet: kuberuntime/labels.go. */
+/*
+ * The keys are in containerd (internal/cri/annotations), CRI-O (pkg/annotations) and kubelet
+ * (kuberuntime/labels.go).
+ */
 static const struct key annotation_keys[] = {
 	KEY("io.kubernetes.cri.container-name", name),
 	KEY("io.kubernetes.cri.sandbox-name", pod),
@@ -41,14 +44,14 @@ static const struct key annotation_keys[] = {
 	KEY("nerdctl/name", name),
 };
 
-/* KubeRay: ray-operator/controllers/ray/common/pod.go. */
+/* The keys are in KubeRay: ray-operator/controllers/ray/common/pod.go. */
 static const struct key label_keys[] = {
 	KEY("ray.io/cluster", ray_cluster),
 	KEY("ray.io/group", ray_group),
 	KEY("ray.io/node-type", ray_node_type),
 };
 
-/* The whitelist. Secrets stand beside these. */
+/* The allowed variables. Others may be secrets. */
 static const struct key env_keys[] = {
 	KEY("RAY_CLUSTER_NAME", ray_cluster),
 	KEY("RAY_NODE_TYPE_NAME", ray_group),
@@ -99,7 +102,7 @@ static bool has_word(const char *text, const char *word)
 	return false;
 }
 
-/* NAME=VALUE; value is NUL-terminated, since it is the end of a JSON string. */
+/* Splits NAME=VALUE. The value is NUL-terminated, since it is the end of a JSON string. */
 static const char *value_of(const char *entry, const char *name)
 {
 	size_t len = strlen(name);
@@ -108,8 +111,8 @@ static const char *value_of(const char *entry, const char *name)
 }
 
 /*
- * KubeRay's start command says it (`ray start --head ...`); of its other variables only workers
- * have the head's address.
+ * KubeRay's start command shows the type (`ray start --head ...`). Of its other variables, only
+ * workers have the head's address.
  */
 static void take_ray_node_type(struct oci_config *config, const char *entry)
 {
@@ -154,7 +157,7 @@ static void take_crio_labels(struct oci_config *config, const json_t *annotation
 	json_decref(labels);
 }
 
-/* The container that only holds the pod's namespaces, by the name that the others give it. */
+/* Names the container that only holds the pod's namespaces as the other containers name it. */
 static void name_sandbox(struct oci_config *config, const json_t *annotations)
 {
 	static const struct key key = KEY("", name);
@@ -179,7 +182,9 @@ static void take_config(struct oci_config *config, const json_t *json)
 		       strlen(json_string_value(root)) + 1);
 }
 
-/* dockerd: container/container.go and api/types/container. Name is /NAME. */
+/*
+ * Reads dockerd's description (container/container.go and api/types/container). Its Name is /NAME.
+ */
 static void take_docker(struct oci_config *config, const json_t *json)
 {
 	static const struct key name_key = KEY("", name), image_key = KEY("", image);

@@ -11,7 +11,10 @@
 #include "base/cleanup.h"
 #include "proc/mountinfo.h"
 
-/* A pod has about 25 lines; 100,000 lines of a tenant are 10 MB and take the kernel 0.2 s. */
+/*
+ * A pod has about 25 lines. 100,000 lines of a tenant are 10 MB, and the kernel takes 0.2 s to
+ * write them.
+ */
 #define MOUNTINFO_MAX_BYTES (512 * 1024)
 #define CGROUP_MAX_BYTES 65536
 
@@ -22,7 +25,7 @@ static int open_file(const char *proc, uint32_t pid, const char *name)
 
 	if ((size_t)snprintf(path, sizeof(path), "%s/%u/%s", proc, pid, name) >= sizeof(path))
 		return -ENAMETOOLONG;
-	/* O_NONBLOCK is nothing to procfs; a FIFO in a made-up tree does not hold us. */
+	/* O_NONBLOCK has no effect in procfs. In another tree, a FIFO cannot block the open. */
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return errno == ENOENT ? -ESRCH : -errno;
@@ -34,7 +37,7 @@ static bool note_line(void *arg, const struct mount_line *line)
 	struct placement *placement = arg;
 
 	kubelet_mounts_note(&placement->kubelet, line);
-	/* The last mount on a place hides the others. */
+	/* The last mount on a path hides the others. */
 	if (!strcmp(line->point, "/") && strlen(line->root) < sizeof(placement->root)) {
 		placement->has_root = true;
 		placement->root_dev = line->dev;
@@ -51,7 +54,7 @@ static int read_mounts(struct placement *placement, const char *proc, uint32_t p
 	if (fd < 0)
 		return fd;
 	err = mountinfo_read(fd, MOUNTINFO_MAX_BYTES, note_line, placement);
-	/* -EINVAL: it is exiting and has no mounts any more. */
+	/* -EINVAL: the process exits and has no mounts any more. */
 	if (err == -EINVAL)
 		return -ESRCH;
 	if (err != -E2BIG)

@@ -11,7 +11,7 @@
 
 #include "base/clean_text.h"
 
-#define MAX_PODS 4096 /* kubelet allows some hundred, and old ones' logs stay for a while */
+#define MAX_PODS 4096 /* kubelet allows some hundred; logs of old pods stay for a while */
 
 static DIR *open_pods(int host)
 {
