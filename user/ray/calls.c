@@ -10,7 +10,10 @@
 #define COMM_MAX 15
 #define CUT_LEN 3 /* "..." */
 
-/* The part behind the last dot outside of brackets: `submit` in `MapWorker(Map(a.b)).submit`; or NULL. */
+/*
+ * The part behind the last dot outside of brackets, such as `submit` in
+ * `MapWorker(Map(a.b)).submit`; or NULL.
+ */
 static const char *method_of(const char *title)
 {
 	size_t len = strlen(title), depth = 0, i;
@@ -35,12 +38,18 @@ bool calls_is_idle(const char *title)
 	       (!title[sizeof(IDLE) - 1] || title[sizeof(IDLE) - 1] == '_');
 }
 
-/* Does rest begin with this title? The state before is not known, but the thread had the name comm. */
+/*
+ * Does the rest of a call begin with this title? The earlier state is not known, but the thread's
+ * name was comm.
+ */
 static bool begins_rest(const char *title, const char *comm)
 {
 	size_t len = strnlen(title, COMM_MAX);
 
-	/* Between calls it has a title's name; within one it may take another. */
+	/*
+	 * Between calls the thread's name is that of a title; within a call it may have another
+	 * one.
+	 */
 	if (strncmp(comm, TITLE_PREFIX, PREFIX_LEN))
 		return true;
 	return !strncmp(comm, title, len) && (len == COMM_MAX || comm[len] == '.');
@@ -50,11 +59,11 @@ static bool begins_rest(const char *title, const char *comm)
 static bool begins_call(const struct calls *calls, const char *title, bool wanted,
 			const char *old_comm)
 {
-	if (calls_is_idle(old_comm)) /* a task */
+	if (calls_is_idle(old_comm)) /* an idle worker begins a task */
 		return true;
 	if (calls->class)
 		return strcmp(calls->class, title) != 0;
-	/* A class or a call: a filter that matches this name means a call. */
+	/* The title may be a class or a call. If a filter matches it, it is a call. */
 	if (!wanted || calls->state == CALLS_CALL)
 		return false;
 	return calls->state == CALLS_REST || !begins_rest(title, old_comm);

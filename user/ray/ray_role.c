@@ -9,7 +9,7 @@
 #include "proc/title.h"
 #include "proc/usage.h"
 
-#define JOINED_THREAD "worker.io\n" /* ray:src/ray/core_worker: the io service of a core worker */
+#define JOINED_THREAD "worker.io\n" /* the io service of a core worker (ray:src/ray/core_worker) */
 #define MAX_THREADS 1024
 #define MAX_WORDS 64
 
@@ -20,7 +20,7 @@ static const char *const role_names[RAY_NR_ROLES] = {
 	[RAY_ROLE_AGENT] = "agent",
 };
 
-/* Ends of a program's or script's path. */
+/* Ends of the path of a program or script. */
 static const struct {
 	const char *end;
 	enum ray_role role;
@@ -33,7 +33,7 @@ static const struct {
 	{ "/ray/_private/workers/default_worker.py", RAY_ROLE_WORKER },
 };
 
-/* Titles that are not a worker's. */
+/* Titles of processes that are no workers. */
 static const struct {
 	const char *start;
 	enum ray_role role;
@@ -50,7 +50,7 @@ const char *ray_role_name(enum ray_role role)
 	return role < RAY_NR_ROLES ? role_names[role] : "";
 }
 
-/* The next argument, or NULL; *at is where it is looked for. */
+/* The next argument, or NULL; *at moves behind it. */
 static const char *word_next(const char *argv, size_t len, size_t *at, size_t *ret_len)
 {
 	const char *word = argv + *at;
@@ -78,7 +78,7 @@ enum ray_role ray_role_of_argv(const char *argv, size_t len)
 		if (strnlen(argv, len) >= strlen(titles[i].start) &&
 		    !memcmp(argv, titles[i].start, strlen(titles[i].start)))
 			return titles[i].role;
-	/* The program itself, or the script after Python and its options. */
+	/* It is the program itself, or the script after Python and its options. */
 	for (nr = 0; nr < 6 && (word = word_next(argv, len, &at, &word_len)); nr++)
 		for (i = 0; i < sizeof(programs) / sizeof(programs[0]); i++)
 			if (ends_with(word, word_len, programs[i].end))
@@ -117,7 +117,9 @@ int ray_role_script(char *dst, size_t cap, const char *argv, size_t len)
 		}
 		if (word_len < 2)
 			continue;
-		/* -W and -X take a value; with others in one word, the last decides: -um. */
+		/*
+		 * -W and -X take a value. In a word of several letters the last one decides: -um.
+		 */
 		if (word[1] != '-' && word[word_len - 1] == 'c') {
 			script_copy(dst, cap, "-c", 2);
 			return 0;

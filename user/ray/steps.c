@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Digits up to the character end. Behind that, or NULL. */
+/* Parses digits up to the character `end`. Returns the position behind it, or NULL. */
 static const char *number_parse(uint64_t *ret, const char *text, char end)
 {
 	uint64_t value = 0;

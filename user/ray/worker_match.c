@@ -8,7 +8,10 @@
 
 #define PREFIX_LEN (sizeof(TITLE_PREFIX) - 1)
 
-/* Small letters without `_`; text between brackets of a pattern stays. False: too long. */
+/*
+ * Writes lower-case letters without `_`; text in brackets of a pattern stays. False: it is too
+ * long.
+ */
 static bool fold(char dst[WORKER_PATTERN_MAX + 1], const char *text, size_t len, bool pattern)
 {
 	bool in_brackets = false;
@@ -68,7 +71,7 @@ int worker_match(char *const *patterns, size_t nr, const struct worker_names *na
 	return -1;
 }
 
-/* `trainer.fit` means the class `trainer`; `*.fit` means none. */
+/* Does the class match? `trainer.fit` matches the class `trainer`; `*.fit` matches no class. */
 static bool class_matches(const char *pattern, const struct worker_names *names)
 {
 	const char *title = names->title ? names->title + PREFIX_LEN : NULL;
