@@ -14,7 +14,7 @@
 
 #define MAX_INPUT 4096
 
-/* Digits of a number at s; *ret is MAX_INPUT if it is larger. */
+/* Counts the digits of the number at s; *ret is MAX_INPUT if the number is larger. */
 static size_t number(const char *s, size_t *ret)
 {
 	size_t nr;
@@ -34,7 +34,7 @@ static void reorder_attributes(char *name, size_t len)
 	size_t i, named;
 
 	for (i = 2; i + 3 <= len; i++) {
-		if (isdigit((unsigned char)name[i])) { /* an identifier of that length */
+		if (isdigit((unsigned char)name[i])) { /* an identifier of this length */
 			i += number(name + i, &named) - 1;
 			i += named <= len - i ? named : 0;
 		} else if (!memcmp(name + i, "NkM", 3)) {
@@ -43,7 +43,7 @@ static void reorder_attributes(char *name, size_t len)
 	}
 }
 
-/* Cuts off the last parentheses that are not arguments of a template, and the text behind them. */
+/* Cuts the text at the last parentheses that are not arguments of a template. */
 static void drop_parameters(char *text)
 {
 	char *at, *last = NULL;
@@ -60,13 +60,16 @@ static void drop_parameters(char *text)
 		else if (*at == ')')
 			depth--;
 		else if (*at == '.' && !depth)
-			last = NULL; /* the parameters of an outer function */
+			last = NULL; /* parameters of an outer function */
 	}
 	if (last && !depth && !quoted)
 		*last = 0;
 }
 
-/* Length of `_DThn<number>_`: code that adjusts `this` and jumps to the method named behind it. */
+/*
+ * Length of `_DThn<number>_`, which marks code that adjusts `this` and jumps to the method named
+ * behind it.
+ */
 static size_t thunk_prefix(const char *name)
 {
 	size_t at = strlen("_DTh"), digits, ignored;
@@ -92,7 +95,7 @@ static char *thunk_demangle(const char *name, size_t prefix)
 	return whole;
 }
 
-/* NULL also for names that would take too long. */
+/* NULL also if the name would take too long. */
 static char *ask_libiberty(const char *name)
 {
 	size_t work;
@@ -107,7 +110,7 @@ char *d_name_demangle(const char *name)
 
 	if (len >= MAX_INPUT)
 		return NULL;
-	if (!strcmp(name, "_Dmain")) /* the only one without a qualified name */
+	if (!strcmp(name, "_Dmain")) /* the only name without a qualified name */
 		return strdup("D main");
 	if (thunk)
 		return thunk_demangle(name, thunk);

@@ -7,17 +7,17 @@
 #include <string.h>
 
 /*
- * The grammar of https://dlang.org/spec/abi.html, name mangling, in the way of libiberty (2.40):
- * - A calling convention behind an identifier begins the parameters of a function. If there are none,
- *   the parser goes back to the end of the identifier.
- * - The length of a symbol that is an argument of a template stands directly before the digits that the
- *   symbol itself begins with: the parser tries each way to divide them.
+ * Walks the grammar of https://dlang.org/spec/abi.html, name mangling, as libiberty (2.40) does:
+ * - A calling convention behind an identifier begins the parameters of a function. If there are
+ *   none, the parser goes back to the end of the identifier.
+ * - The length of a symbol that is an argument of a template stands directly before the digits that
+ *   the symbol itself begins with: the parser tries each way to divide them.
  * - Each back reference to a type is parsed anew.
- * Steps in vain count as work; failed branches are followed as far as libiberty does.
+ * Failed steps count as work; failed branches are followed as far as libiberty does.
  */
 
 #define MAX_DEPTH 512
-#define STEP_WORK 16 /* a call of the parser, in bytes of text written */
+#define STEP_WORK 16 /* work of one call of the parser, in bytes of text written */
 #define SCAN_BYTES 16 /* bytes that are scanned in the time of writing one */
 #define KEYWORD_BYTES 24 /* the longest text that is written for a letter */
 
@@ -28,7 +28,7 @@ struct walk {
 	size_t written; /* bytes of text, including text that was dropped again */
 	size_t work;
 	unsigned int depth;
-	bool bad; /* the name does not have the form that is tried here */
+	bool bad; /* the name does not have the tried form */
 	bool dear; /* there was too much work: bad stays true */
 };
 
@@ -97,13 +97,13 @@ static void write_text(struct walk *w, size_t bytes)
 	spend(w, bytes);
 }
 
-/* The text written since written_before is copied behind other text. */
+/* Counts the copy of the text since written_before behind other text. */
 static void copy_text(struct walk *w, size_t written_before)
 {
 	spend(w, w->written - written_before);
 }
 
-/* True for a form that may begin here; leave() goes with it. */
+/* True: the form may begin here, and leave() must follow. */
 static bool enter(struct walk *w)
 {
 	if (w->depth >= MAX_DEPTH)
@@ -123,7 +123,7 @@ static void leave(struct walk *w)
 	w->depth--;
 }
 
-/* A number that is not at the end of the name. */
+/* Parses a number. The name must not end with it. */
 static size_t walk_number(struct walk *w)
 {
 	uint64_t value = 0;
@@ -149,7 +149,7 @@ static void walk_digits(struct walk *w)
 	write_text(w, w->pos - from);
 }
 
-/* The distance back of the reference `Q[A-Z]*[a-z]` at pos; 0: it is none. *ret_end is its end. */
+/* The distance of the back reference `Q[A-Z]*[a-z]` at pos; 0: there is none. *ret_end: its end. */
 static size_t reference_at(const struct walk *w, size_t pos, size_t *ret_end)
 {
 	size_t back = 0, i;
@@ -184,7 +184,7 @@ static bool is_symbol(const struct walk *w)
 	return !w->bad && is_text(w, w->pos, "_D") && is_name(w, w->pos + 2);
 }
 
-/* A name that the compiler declares gets words in front of all text written so far. */
+/* Walks a plain name. If the compiler declares it, words are put before all text written so far. */
 static void walk_plain_name(struct walk *w, size_t len)
 {
 	static const char *const special[] = { "__initZ", "__vtblZ", "__ClassZ", "__InterfaceZ",
@@ -267,7 +267,7 @@ static void walk_attributes(struct walk *w)
 	}
 }
 
-/* The end of the name ends them, too. */
+/* Walks parameters. The end of the name ends them, too. */
 static void walk_parameters(struct walk *w)
 {
 	while (peek(w) && !eat(w, "XYZ")) {
@@ -508,7 +508,7 @@ static void walk_symbol_argument(struct walk *w)
 	for (rest = len; rest; rest /= 10, from--)
 		if (is_argument(w, from, rest))
 			return;
-	w->pos = first > from ? first : from; /* all digits are the symbol's own */
+	w->pos = first > from ? first : from; /* all digits belong to the symbol */
 	w->bad = w->dear;
 	if (digits_end > first && !w->bad)
 		walk_qualified(w);
@@ -530,7 +530,7 @@ static void walk_value_argument(struct walk *w)
 	walk_value(w, type);
 }
 
-/* The end of the name ends them, too. */
+/* Walks arguments. The end of the name ends them, too. */
 static void walk_arguments(struct walk *w)
 {
 	while (peek(w) && !eat(w, "Z")) {
@@ -553,7 +553,7 @@ static void walk_arguments(struct walk *w)
 	}
 }
 
-/* `__T` name arguments; len 0: not known. */
+/* Walks `__T` name arguments; len 0: not known. */
 static void walk_instance(struct walk *w, size_t len)
 {
 	size_t from = w->pos, before;
@@ -609,7 +609,7 @@ static void walk_identifier(struct walk *w)
 	leave(w);
 }
 
-/* The parameters of the name before, if it is a function with declarations inside. */
+/* Walks the parameters of the name before, if it is a function with declarations inside. */
 static void walk_own_parameters(struct walk *w)
 {
 	size_t from = w->pos;
@@ -641,7 +641,7 @@ static void walk_qualified(struct walk *w)
 	leave(w);
 }
 
-/* `_D` name, then `Z` or a type. */
+/* Walks `_D` name, then `Z` or a type. */
 static void walk_mangled(struct walk *w)
 {
 	w->pos += 2;

@@ -15,25 +15,26 @@
 #include "symbol/rust_name.h"
 
 /*
- * libiberty limits its recursion, but neither its output nor its time, and names come from targets. Back
- * references double a name at each level: 2^40 characters from a symbol of 200. So:
- * - Its callback cannot end the output, so output_add() leaves by longjmp() after MAX_TEXT bytes. The
- *   printers keep everything on the stack, so nothing leaks (except for Punycode).
- * - Looking for the parameter pack of an expansion walks shared parts again for each reference
- *   to them, without output: such names are parsed first and their tree is measured.
+ * libiberty limits its recursion, but neither its output nor its time, and targets choose the
+ * names. Back references double a name at each level: 2^40 characters from a symbol of 200. So:
+ * - Its callback cannot end the output, so output_add() leaves by longjmp() after MAX_TEXT bytes.
+ *   The printers keep everything on the stack, so nothing leaks (except for Punycode).
+ * - The search for the parameter pack of an expansion walks shared parts again for each reference
+ *   to them, without output: such names are parsed first, and their tree is measured.
  * - A template parameter with arguments in a conversion operator is parsed twice, at each level.
  */
 
-#define MAX_STACK_PRODUCT 16384 /* of templates and references to template parameters */
+/* Product of the numbers of templates and of references to template parameters. */
+#define MAX_STACK_PRODUCT 16384
 #define MAX_RUST_BACKREFS 24
 #define MAX_CONVERSION_LEVELS 8
 #define MAX_TREE_PATHS 65536
 #define MAX_TEXT (32U << 10)
-#define MAX_CALLBACK_INPUT 1023 /* over that, cplus_demangle_v3_callback() refuses */
+#define MAX_CALLBACK_INPUT 1023 /* cplus_demangle_v3_callback() refuses longer names */
 
 struct output {
 	struct name_cut cut;
-	bool full; /* the text goes on for an unknown length */
+	bool full; /* the text is cut here: its full length is not known */
 	bool may_jump;
 	jmp_buf jump;
 };
@@ -55,7 +56,7 @@ static void output_add(const char *str, size_t len, void *arg)
 		longjmp(out->jump, 1);
 }
 
-/* A byte that cannot be printed becomes '?'. */
+/* Replaces each byte that cannot be printed by '?'. */
 static void make_printable(char *text, size_t len)
 {
 	size_t i, n;
@@ -69,7 +70,10 @@ static void make_printable(char *text, size_t len)
 	}
 }
 
-/* Rust's legacy names are Itanium names whose last part is `17h`, 16 hex digits. Length or 0. */
+/*
+ * The length of a Rust legacy name (an Itanium name whose last part is `17h` and 16 hex digits), or
+ * 0.
+ */
 static size_t rust_legacy_len(const char *name, size_t len)
 {
 	const char *p = name, *end = name + len;
@@ -93,8 +97,8 @@ static size_t count_pairs(const char *name, const char *first, char second)
 }
 
 /*
- * The printer's array on the stack has an entry for each pair of a template and a reference
- * to a template parameter (which may be a substitution).
+ * Does the printer's array fit on the stack? It has an entry for each pair of a template and a
+ * reference to a template parameter (which may be a substitution).
  */
 static bool fits_stack(const char *name)
 {
@@ -103,7 +107,7 @@ static bool fits_stack(const char *name)
 	return (count_pairs(name, "I", 0) + 1) * (refs + 1) <= MAX_STACK_PRODUCT;
 }
 
-/* `T_I` or `T<number>_I` anywhere behind a conversion operator. */
+/* Is the parser fast? Each `T_I` or `T<number>_I` behind a conversion operator doubles its time. */
 static bool parses_fast(const char *name)
 {
 	size_t levels = 0;
@@ -118,7 +122,10 @@ static bool parses_fast(const char *name)
 	return true;
 }
 
-/* The length of the mangled part; suffixes of gcc and LLVM or `@plt` may follow. 0: there is none. */
+/*
+ * The length of the mangled part; suffixes of gcc and LLVM or `@plt` may follow. 0: nothing is
+ * mangled.
+ */
 static size_t mangled_len(const char *name, size_t len)
 {
 	size_t n = 0;
@@ -132,10 +139,10 @@ static size_t mangled_len(const char *name, size_t len)
 	return n ? n : strcspn(name, ".@");
 }
 
-/* A name as a graph: parts that are referred to again are shared. */
+/* A name as a graph: several references share a part. */
 struct tree {
 	const struct demangle_component *parts;
-	uint32_t *paths; /* through parts[i] downward, 0 = not counted yet */
+	uint32_t *paths; /* number of paths downward from parts[i], 0: not counted yet */
 	size_t nr;
 	bool unsafe;
 };
@@ -165,7 +172,9 @@ static uint32_t count_paths(struct tree *tree, const struct demangle_component *
 	case DEMANGLE_COMPONENT_NUMBER:
 		break;
 	case DEMANGLE_COMPONENT_FIXED_TYPE:
-		/* libiberty before 2.40 follows its flags as a pointer when it looks for a pack. */
+		/*
+		 * libiberty before 2.40 takes its flags for a pointer when it searches for a pack.
+		 */
 		tree->unsafe = true;
 		return 0;
 	case DEMANGLE_COMPONENT_EXTENDED_OPERATOR:
@@ -186,7 +195,7 @@ static uint32_t count_paths(struct tree *tree, const struct demangle_component *
 	return tree->paths[i] = (uint32_t)paths;
 }
 
-/* Parses the name to a tree, and prints it if that is sure to end soon. */
+/* Parses the name to a tree, and prints it if that cannot take long. */
 static bool demangle_tree(const char *name, struct output *out)
 {
 	struct tree tree = { .nr = 2 * strlen(name) };
@@ -234,9 +243,9 @@ static bool demangle_cxx(const char *name, struct output *out)
 }
 
 /*
- * A binder `G<number>_` of Rust's v0 names declares that many lifetimes, which libiberty writes one by
- * one, even where it prints nothing. Decoding Punycode allocates, so there is no jump out of it: such a
- * name must be short by itself.
+ * A binder `G<number>_` in a Rust v0 name declares that many lifetimes, and libiberty writes them
+ * one by one, even if it prints nothing. The decoder of Punycode allocates, so longjmp() would
+ * leak: such a name must be short.
  */
 static bool demangle_rust(const char *name, struct output *out)
 {
@@ -279,7 +288,7 @@ static bool demangle_mangled(const char *name, struct output *out)
 	return demangle_cxx(name, out);
 }
 
-/* A name that libiberty did not finish ends with its mangled form. */
+/* Ends a name that libiberty did not finish with its mangled form. */
 static void add_unfinished(struct output *out, const char *name, size_t len)
 {
 	size_t skip = len > NAME_CUT_END ? len - NAME_CUT_END : 0;
@@ -309,7 +318,8 @@ void demangle(const char *name, char dst[DEMANGLE_MAX_OUTPUT])
 	out.may_jump = false;
 	if (out.full)
 		add_unfinished(&out, mangled, part);
-	if (strncmp(name + part, ".llvm.", 6)) /* a hash that differs by build */
+	/* The suffix .llvm. has a hash that differs by build. */
+	if (strncmp(name + part, ".llvm.", 6))
 		name_cut_add(&out.cut, name + part, len - part);
 	if (!out.cut.len)
 		name_cut_add(&out.cut, "?", 1);

@@ -16,14 +16,15 @@
 #include "symbol/lines.h"
 
 /*
- * The file has no sizes and is not sorted (modules and BPF programs follow the kernel), so a function
- * ends where the next symbol of any type begins. Each symbol is kept at the first query at or above it,
- * if it is the greatest one there; at the end a query without a symbol gets that of the query before.
+ * The file has no sizes and is not sorted (modules and BPF programs follow the kernel), so a
+ * function ends at the begin of the next symbol of any type. Each symbol is kept at the first query
+ * at or above it, if it is the greatest one there. At the end a query without a symbol gets the
+ * symbol of the query before it.
  */
 
 #define MAX_NAME 512 /* KSYM_NAME_LEN */
 #define MAX_MODULE 64
-/* No function is larger; an address farther off has no symbol. */
+/* No function is larger; an address further off has no symbol. */
 #define MAX_KERNEL_BYTES (1U << 20)
 #define MAX_MODULE_BYTES (64U << 10)
 
@@ -45,7 +46,7 @@ struct slot {
 		rank; /* enum rank << 16 | leading underscores << 12 | length, RANK_NONE << 16 = free */
 	uint16_t name_len, module_len;
 	char *text; /* name, then module, both without NUL */
-	uint64_t next; /* lowest symbol above this query, and not above the one behind it */
+	uint64_t next; /* lowest symbol above this query, but not above the next query */
 };
 
 static ssize_t fd_read(void *arg, void *dst, size_t len, uint64_t off)
@@ -59,7 +60,7 @@ static ssize_t fd_read(void *arg, void *dst, size_t len, uint64_t off)
 	return got < 0 ? -errno : got;
 }
 
-/* `ADDRESS TYPE NAME`, or with a tab and `[MODULE]` behind it. */
+/* Parses `ADDRESS TYPE NAME`, and a tab with `[MODULE]` if it follows. */
 static bool line_parse(const char *line, size_t len, struct ksym *sym)
 {
 	size_t pos = 0, end;
@@ -88,7 +89,9 @@ static bool has_suffix(const struct ksym *sym, const char *suffix)
 	return sym->name_len >= len && !memcmp(sym->name + sym->name_len - len, suffix, len);
 }
 
-/* Borders of the linker script have the address of a function but are none. */
+/*
+ * Is it a border of the linker script? A border has the address of a function but is no function.
+ */
 static bool is_border(const struct ksym *sym)
 {
 	static const char *const borders[] = { "_text",	     "_stext",	   "_etext",
@@ -154,7 +157,10 @@ static int offer_symbol(const struct ksym *sym, void *arg)
 /* A callback for each symbol; it stops the pass by a return value other than 0. */
 typedef int (*ksym_fn)(const struct ksym *sym, void *arg);
 
-/* 0, the return value of fn, -EACCES if there were symbols but no addresses, or -errno. */
+/*
+ * Calls fn for each symbol. 0, the return value of fn, -EACCES if there were symbols but no
+ * addresses, or -errno.
+ */
 static int kallsyms_scan(const char *path, ksym_fn fn, void *arg)
 {
 	__cleanup(free_mem) struct lines *lines = calloc(1, sizeof(*lines));
@@ -194,7 +200,7 @@ static bool is_kernel(const char *module, size_t len)
 	return !len || (len == 3 && !memcmp(module, "bpf", 3));
 }
 
-/* The farthest possible end of a function that begins at start. */
+/* The highest possible end of a function that begins at start. */
 static uint64_t farthest(uint64_t start, bool kernel)
 {
 	uint64_t bytes = kernel ? MAX_KERNEL_BYTES : MAX_MODULE_BYTES;
@@ -266,11 +272,11 @@ int kallsyms_resolve(const char *path, struct strtab *names, struct kallsyms_que
 struct find {
 	struct kallsyms_range *ranges;
 	size_t nr;
-	size_t nr_open; /* ranges without a start or without an end that are not optional */
-	unsigned int nr_since; /* symbols since the last one of a prefix */
+	size_t nr_open; /* required ranges that lack a start or an end */
+	unsigned int nr_since; /* symbols since the last one with a prefix */
 };
 
-#define PREFIX_GAP 64 /* symbols that may lie between two of one prefix */
+#define PREFIX_GAP 64 /* symbols that may lie between two symbols of one prefix */
 
 static bool range_has(const struct kallsyms_range *range, const struct ksym *sym)
 {
@@ -281,9 +287,9 @@ static bool range_has(const struct kallsyms_range *range, const struct ksym *sym
 }
 
 /*
- * A symbol ends where the next higher one starts. The kernel's own symbols are sorted by address, so the
- * first higher one after it is the next. Modules' symbols are not sorted: there the lowest higher one
- * that follows is taken.
+ * Finds the begin and the end of ranges. A symbol ends at the start of the next higher one. The
+ * kernel's own symbols are sorted by address, so the first higher one is the next. Modules' symbols
+ * are not sorted: the lowest higher one counts.
  */
 static int find_ranges(const struct ksym *sym, void *arg)
 {
@@ -321,18 +327,18 @@ int kallsyms_find(const char *path, struct kallsyms_range *ranges, size_t nr)
 	return err < 0 ? err : 0;
 }
 
-/* One symbol of the table; of several at one address the best. */
+/* A symbol of the table; if several have one address, the best of them. */
 struct entry {
 	uint64_t va;
 	uint32_t rank; /* as in struct slot */
-	uint32_t name; /* in names */
+	uint32_t name; /* offset in names */
 	bool kernel;
 };
 
 struct kallsyms_table {
 	struct entry *entries; /* ascending */
 	size_t nr, cap;
-	char *names; /* each with a NUL */
+	char *names; /* each ends with a NUL */
 	size_t names_bytes, names_cap;
 };
 
@@ -340,7 +346,7 @@ static int table_reserve(struct kallsyms_table *table, size_t name_bytes)
 {
 	int err = vec_grow(table->entries, table->nr + 1, table->cap, KALLSYMS_TABLE_MAX);
 
-	/* Names have 512 bytes at most each: their places fit u32. */
+	/* Names have 512 bytes at most: their offsets fit u32. */
 	return err ? err
 		   : vec_grow(table->names, table->names_bytes + name_bytes, table->names_cap,
 			      VEC_BOUNDED);
@@ -361,7 +367,7 @@ static int table_add(const struct ksym *sym, void *arg)
 				 .rank = rank,
 				 .name = (uint32_t)table->names_bytes,
 				 .kernel = is_kernel(sym->module, sym->module_len) };
-	/* A nameless symbol is only a border. */
+	/* A nameless symbol is only an end of the symbol before. */
 	if (rank >> 16 >= RANK_NAMELESS)
 		return 0;
 	memcpy(table->names + table->names_bytes, sym->name, sym->name_len);
@@ -370,7 +376,7 @@ static int table_add(const struct ksym *sym, void *arg)
 	return 0;
 }
 
-/* By address, then by rank, then by place in the file. */
+/* Sorts by address, then by rank, then by position in the file. */
 static int entry_compare(const void *a, const void *b)
 {
 	const struct entry *x = a, *y = b;

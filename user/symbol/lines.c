@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Moves the unfinished line to the front and reads on behind it. */
+/* Moves the unfinished line to the front and reads more. */
 static int refill(struct lines *lines)
 {
 	size_t rest = lines->len - lines->pos;

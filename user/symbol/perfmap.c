@@ -15,10 +15,13 @@
 #define FILE_BLOCK 4096
 #define MAX_OFFERS (64U << 20) /* lines x addresses covered */
 
-/* The place of a query's line: names are read once, at the end, not for each line that covers. */
+/*
+ * The position of a query's line. Names are read once at the end, not for each line that covers the
+ * address.
+ */
 struct place {
 	uint64_t off;
-	uint32_t len; /* 0 = nowhere */
+	uint32_t len; /* 0 = no line */
 };
 
 struct perfmap {
@@ -30,7 +33,7 @@ struct perfmap {
 	bool has_holes; /* parts of the file cannot be read */
 };
 
-/* Unreadable parts become zeros: lines have none, and a line that they cut is too long. */
+/* Unreadable parts become zeros: no line holds zeros, and a line with a hole in it is too long. */
 static ssize_t source_read(void *arg, void *dst, size_t len, uint64_t off)
 {
 	struct perfmap *map = arg;
@@ -51,11 +54,11 @@ static ssize_t source_read(void *arg, void *dst, size_t len, uint64_t off)
 	return (ssize_t)len;
 }
 
-/* One line. */
+/* A line of the map. */
 struct entry {
 	uint64_t start, bytes;
-	size_t name; /* place of the name in the line */
-	size_t len; /* of the line */
+	size_t name; /* offset of the name in the line */
+	size_t len; /* length of the line */
 };
 
 static bool entry_parse(struct entry *ret, const char *line, size_t len)
@@ -94,7 +97,7 @@ static bool is_half_written(const struct perfmap *map, uint64_t end)
 	return end == map->source->size && !(end % FILE_BLOCK);
 }
 
-/* The lines that begin in [from, to). */
+/* Reads the lines that begin in [from, to). */
 static int scan(struct perfmap *map, uint64_t from, uint64_t to)
 {
 	__cleanup(free_mem) struct lines *lines = calloc(1, sizeof(*lines));
@@ -109,7 +112,7 @@ static int scan(struct perfmap *map, uint64_t from, uint64_t to)
 	lines->arg = map;
 	lines->off = from;
 	if (from) {
-		err = lines_next(lines, &line, &len, &off); /* most likely half a line */
+		err = lines_next(lines, &line, &len, &off); /* probably half a line */
 		if (err <= 0)
 			return err;
 	}
@@ -122,7 +125,10 @@ static int scan(struct perfmap *map, uint64_t from, uint64_t to)
 	return err < 0 ? err : 0;
 }
 
-/* The code compiled first may run longest, and most of the running code was compiled last. */
+/*
+ * Reads both ends of a large file: the code compiled first may run longest, and most of the running
+ * code was compiled last.
+ */
 static int scan_all(struct perfmap *map)
 {
 	uint64_t size = map->source->size, half = PERFMAP_MAX_BYTES / 2;
@@ -190,7 +196,7 @@ int perfmap_resolve(const struct elf_source *source, struct strtab *names,
 		err = -ENOMEM;
 	} else if (nr) {
 		err = scan_all(&map);
-		next = commit(&map, names); /* what was found before an error stays */
+		next = commit(&map, names); /* results from before an error stay */
 		err = err < 0 || !next ? err : next;
 		if (!err && map.has_holes)
 			err = 1;

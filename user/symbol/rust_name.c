@@ -11,12 +11,12 @@
 enum { PATH = 1, TYPE = 2, CONST = 4 };
 
 struct walk {
-	const char *text; /* behind "_R": positions count from here */
+	const char *text; /* the text behind "_R": positions count from here */
 	size_t pos, len;
 	unsigned int depth;
 	bool bad;
 	struct rust_name found;
-	uint8_t kinds[RUST_NAME_MAX]; /* of the part that begins at each position */
+	uint8_t kinds[RUST_NAME_MAX]; /* kinds of the part that begins at each position */
 };
 
 static void walk_path(struct walk *w);
@@ -46,7 +46,7 @@ static char next(struct walk *w)
 	return c;
 }
 
-/* True for one that may be walked; leave() goes with it. */
+/* True: the part may be walked, and leave() must follow. */
 static bool enter(struct walk *w, uint8_t kind)
 {
 	if (w->depth >= MAX_DEPTH || w->pos >= w->len)
@@ -63,7 +63,9 @@ static void leave(struct walk *w)
 	w->depth--;
 }
 
-/* `{0-9a-zA-Z}_`: "_" is 0, "0_" is 1. Number of digits; *ret stops at SIZE_MAX. */
+/*
+ * Parses `{0-9a-zA-Z}_`: "_" is 0, "0_" is 1. Returns the number of digits; *ret stops at SIZE_MAX.
+ */
 static size_t base62(struct walk *w, size_t *ret)
 {
 	size_t value = 0, nr = 0, digit;
@@ -87,7 +89,7 @@ static size_t base62(struct walk *w, size_t *ret)
 	return nr;
 }
 
-/* A number behind a letter that announces it, if it is there. Number of digits. */
+/* Parses a number behind the letter tag, if there is one. Returns the number of digits. */
 static size_t opt_base62(struct walk *w, char tag)
 {
 	size_t ignored;
@@ -113,7 +115,7 @@ static void walk_backref(struct walk *w, uint8_t kind)
 		w->bad = true;
 }
 
-/* ["u"] length ["_"] bytes */
+/* Walks ["u"] length ["_"] bytes. */
 static void walk_plain_identifier(struct walk *w)
 {
 	size_t len = 0;
@@ -276,7 +278,7 @@ static void walk_type(struct walk *w)
 	case 'D':
 		walk_trait_object(w);
 		break;
-	case 'B': /* of a type, which is a path if one may begin there */
+	case 'B': /* a reference to a type; the type is a path if one may begin there */
 		walk_backref(w, TYPE | PATH);
 		break;
 	default:
@@ -301,7 +303,7 @@ bool rust_name_measure(const char *name, struct rust_name *ret)
 	while (isdigit((unsigned char)peek(&w))) /* version of the encoding */
 		w.pos++;
 	walk_path(&w);
-	if (!w.bad && w.pos < w.len) /* the crate that it was made for */
+	if (!w.bad && w.pos < w.len) /* the crate for which the code was made */
 		walk_path(&w);
 	if (w.bad || w.pos != w.len)
 		return false;
