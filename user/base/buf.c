@@ -26,7 +26,7 @@ void buf_reset(struct buf *buf)
 		buf->data[0] = 0;
 }
 
-/* Room for len more bytes and a NUL. */
+/* Makes room for len more bytes and a NUL. */
 static int buf_reserve(struct buf *buf, size_t len)
 {
 	size_t need, cap;

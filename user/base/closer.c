@@ -9,7 +9,7 @@
 
 #define NR_THREADS 8
 #define STACK_BYTES (64U << 10)
-#define END (-1) /* takes the place of a descriptor: the thread that reads it ends */
+#define END (-1) /* sent instead of a descriptor: the thread that reads it ends */
 
 struct closer {
 	int take_fd, give_fd; /* a pipe of descriptors */
@@ -22,7 +22,7 @@ static void *run(void *arg)
 	const struct closer *closer = arg;
 	int fd;
 
-	/* So few bytes are taken at once or not at all: pipe(7). */
+	/* A read of so few bytes takes all of them or none: pipe(7). */
 	while (read(closer->take_fd, &fd, sizeof(fd)) == sizeof(fd) && fd != END)
 		close(fd);
 	return NULL;
@@ -65,7 +65,9 @@ void closer_free(struct closer *closer)
 
 	if (!closer)
 		return;
-	/* A child of ours may hold the pipe open, too: its end would never be read. */
+	/*
+	 * A child of bpfprof may hold the pipe open, too, so the threads would never see its end.
+	 */
 	for (i = 0; i < closer->nr_threads; i++)
 		if (write(closer->give_fd, &end, sizeof(end)) != sizeof(end))
 			break;

@@ -16,11 +16,11 @@
 
 enum call_state { CALL_NONE, CALL_WAITING, CALL_DONE, CALL_ABANDONED };
 
-/* The calls that hang. Outlives the runner while threads hang: the last of them frees it. */
+/* The calls that hang. The struct lives on while threads hang: the last of them frees it. */
 struct stuck_calls {
-	atomic_uint nr_users; /* the runner, and the threads that hang */
+	atomic_uint nr_users; /* the runner, and the hanging threads */
 	atomic_uint nr;
-	_Atomic uint64_t calls[DEADLINE_MAX_STUCK]; /* their numbers; 0: free */
+	_Atomic uint64_t calls[DEADLINE_MAX_STUCK]; /* numbers of the calls; 0: free */
 };
 
 /* One thread. An abandoned thread frees itself. */
@@ -34,9 +34,9 @@ struct worker {
 	void *job;
 	size_t cap;
 	long result;
-	_Atomic pid_t tid; /* 0: has not begun yet */
+	_Atomic pid_t tid; /* 0: the thread has not begun yet */
 	struct stuck_calls *stuck;
-	_Atomic uint64_t *stuck_call; /* our place in it, once abandoned */
+	_Atomic uint64_t *stuck_call; /* its entry in stuck, once abandoned */
 };
 
 struct deadline_runner {
@@ -44,7 +44,7 @@ struct deadline_runner {
 	struct stuck_calls *stuck;
 	uint64_t last_stuck;
 	struct deadline_wait last_wait;
-	unsigned int ready_ms, asleep_ms; /* left of deadline_patience() */
+	unsigned int ready_ms, asleep_ms; /* rest of deadline_patience() */
 };
 
 static void stuck_put(struct stuck_calls *stuck)
@@ -72,7 +72,7 @@ static void *worker_main(void *arg)
 	for (;;) {
 		while ((w->state == CALL_NONE || w->state == CALL_DONE) && !w->quit)
 			pthread_cond_wait(&w->to_worker, &w->lock);
-		/* The time was up before this thread ran at all. */
+		/* The time was over before this thread ran at all. */
 		if (w->quit || w->state == CALL_ABANDONED)
 			break;
 		pthread_mutex_unlock(&w->lock);
@@ -170,7 +170,7 @@ static int worker_take_job(struct worker *w, const void *job, size_t bytes)
 	return 0;
 }
 
-/* The text of a file in /proc; -1, or its length. */
+/* Reads a file in /proc. Returns its length, or -1. */
 static ssize_t proc_read(pid_t tid, const char *name, char *text, size_t bytes)
 {
 	char path[64];
@@ -197,7 +197,7 @@ struct deadline_wait deadline_wait_of(pid_t tid)
 		return (struct deadline_wait){ .known = true, .ready = true };
 	if (proc_read(tid, "stat", stat, sizeof(stat)) <= 0)
 		return wait;
-	end = strrchr(stat, ')'); /* the fields after the name hold none */
+	end = strrchr(stat, ')'); /* the fields after the name have no ')' */
 	if (!end || !end[1])
 		return wait;
 	wait.known = true;
@@ -220,7 +220,7 @@ void deadline_patience(struct deadline_runner *runner, unsigned int ready_ms,
 	runner->asleep_ms = asleep_ms;
 }
 
-/* The time of the call in w is up: may the caller wait a little longer? */
+/* The time of the call in w is over. May the caller wait a little longer? */
 static bool is_patient(struct deadline_runner *runner, struct worker *w)
 {
 	unsigned int *left;
@@ -247,12 +247,12 @@ static struct timespec time_after_ms(unsigned int ms)
 	return t;
 }
 
-/* With the worker's lock held. */
+/* Abandons the worker. The caller holds its lock. */
 static void worker_abandon(struct deadline_runner *runner, struct worker *w)
 {
 	uint32_t i;
 
-	/* There is a free place: fewer than DEADLINE_MAX_STUCK calls hung when this one began. */
+	/* There is a free entry: fewer than DEADLINE_MAX_STUCK calls hung when this one began. */
 	for (i = 0; i < DEADLINE_MAX_STUCK - 1 && atomic_load(&runner->stuck->calls[i]); i++)
 		;
 	w->stuck_call = &runner->stuck->calls[i];
@@ -309,7 +309,10 @@ long deadline_run(struct deadline_runner *runner, long (*fn)(void *job), void (*
 
 void deadline_runner_forked(struct deadline_runner *runner)
 {
-	/* A thread that does not exist here may hold its lock: it cannot even be freed. */
+	/*
+	 * The thread does not exist in this process, and may hold the lock: the worker cannot even
+	 * be freed.
+	 */
 	runner->worker = NULL;
 }
 

@@ -32,7 +32,7 @@ int duration_parse(const char *text, uint64_t *ret_ns)
 	int nr_digits = 0;
 
 	for (; isdigit((unsigned char)*text); text++, nr_digits++) {
-		/* Stops just above the maximum, so that nothing overflows. */
+		/* The number stops just above the maximum, so it cannot overflow. */
 		if (whole <= DURATION_MAX_NS / NS_PER_SECOND)
 			whole = whole * 10 + (uint64_t)(*text - '0');
 	}

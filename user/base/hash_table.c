@@ -72,7 +72,7 @@ static void list_remove(struct hash_table *table, const struct hash_node *node)
 		table->newest = node->older;
 }
 
-/* As many slots as entries; fewer, and longer chains, without memory for more. */
+/* Makes as many slots as entries. Without memory for more, chains get longer. */
 static void slots_grow(struct hash_table *table)
 {
 	size_t nr = table->nr_slots ? table->nr_slots * 2 : FIRST_SLOTS;
@@ -108,7 +108,7 @@ void *hash_table_add(struct hash_table *table, const void *key)
 {
 	struct hash_node *node = table->nr < table->max ? calloc(1, table->bytes) : NULL;
 
-	assert(table->bytes); /* it is initialised */
+	assert(table->bytes); /* the table is initialised */
 	if (!node)
 		return NULL;
 	slots_grow(table);

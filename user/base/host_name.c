@@ -25,5 +25,5 @@ void host_name(char dst[HOST_NAME_BYTES])
 	}
 	if (gethostname(dst, HOST_NAME_BYTES))
 		memcpy(dst, "localhost", sizeof("localhost"));
-	dst[HOST_NAME_BYTES - 1] = 0; /* a longer one may have none */
+	dst[HOST_NAME_BYTES - 1] = 0; /* a longer name may have no NUL */
 }

@@ -46,7 +46,7 @@ void json_key_bool(struct buf *dst, const char *name, bool value)
 	buf_add_str(dst, value ? "true" : "false");
 }
 
-/* JavaScript's numbers have 53 bits, addresses more. */
+/* JavaScript's numbers have 53 bits, but addresses have more. */
 void json_key_hex(struct buf *dst, const char *name, uint64_t value)
 {
 	json_key(dst, name);

@@ -18,8 +18,8 @@
 
 #define LINE_MAX_BYTES 65536
 #define MESSAGE_BYTES 8192
-#define CUT "..." /* the end of a longer one */
-#define NR_LIMITS 64 /* messages with a limit of their own; all others share one */
+#define CUT "..." /* the end of a longer message */
+#define NR_LIMITS 64 /* messages with a limit of their own; all other messages share one */
 
 static const char *const prefix[] = { "bpfprof: ", "bpfprof: warning: ", "bpfprof: ",
 				      "bpfprof: debug: " };
@@ -33,7 +33,7 @@ struct limit {
 static enum log_level current_level = LOG_INFO;
 static enum log_format current_format = LOG_PLAIN;
 static struct limit limits[NR_LIMITS];
-static uint64_t nr_unwritten; /* lines, because standard error was full */
+static uint64_t nr_unwritten; /* lines that were dropped, as standard error was full */
 
 void log_set_level(enum log_level level)
 {
@@ -50,7 +50,7 @@ void log_set_format(enum log_format format)
 	current_format = format;
 }
 
-/* May this message be written? *suppressed is the number of those left out before it. */
+/* May this message be written? *suppressed: number of messages dropped before it. */
 static bool limit_allows(const char *fmt, uint64_t *suppressed)
 {
 	uint64_t now_ns = time_monotonic_ns(), earned;
@@ -75,7 +75,7 @@ static bool limit_allows(const char *fmt, uint64_t *suppressed)
 	return true;
 }
 
-/* logfmt leaves the quotes out where it can. */
+/* logfmt needs quotes only around special characters. */
 static void add_value(struct buf *dst, const char *text)
 {
 	static const char plain[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -130,7 +130,7 @@ static void add_head(struct buf *dst, enum log_level level, const char *message)
 	add_field(dst, "msg", message, 0);
 }
 
-/* A daemon does not stop because nobody reads its messages. */
+/* A daemon goes on if no process reads its messages. */
 static bool can_write(void)
 {
 	struct pollfd fd = { .fd = STDERR_FILENO, .events = POLLOUT };
@@ -138,7 +138,7 @@ static bool can_write(void)
 	return current_format == LOG_PLAIN || poll(&fd, 1, 0) > 0;
 }
 
-/* One write: lines of several processes do not mix. */
+/* Writes the line at once, so that lines of several processes do not mix. */
 static void line_write(const char *line, size_t len)
 {
 	size_t done = 0;

@@ -31,7 +31,7 @@ void map_clear(struct map *map)
 	map->nr = 0;
 }
 
-/* The slot of key, or the free one for it. */
+/* The slot of key, or a free one for it. */
 static uint32_t slot_of(const struct map *map, uint64_t key)
 {
 	uint32_t mask = map->cap - 1;

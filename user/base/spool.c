@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The ring consists of whole blocks; the newest block is in memory until it is full. Sorting is a
- * merge sort: runs of blocks are sorted one by one in their places, and merged while they are read.
- * The block in memory is a run by itself.
+ * Keeps records in a ring of whole blocks; the newest block is in memory until it is full. Sorting
+ * is a merge sort: each run of blocks is sorted in place, and the runs are merged while they are
+ * read. The block in memory is a run of its own.
  */
 #include "base/spool.h"
 
@@ -16,21 +16,21 @@
 
 #define BLOCK_RECORDS 1024
 #define RUN_BLOCKS 64
-#define CURSOR_RECORDS 64 /* of each run, in memory while it is merged */
+#define CURSOR_RECORDS 64 /* records of each run in memory while runs are merged */
 
 struct spool {
 	int fd;
 	size_t record_bytes;
-	uint64_t cap_blocks; /* of the ring */
+	uint64_t cap_blocks; /* size of the ring */
 	uint64_t nr_blocks; /* written since the beginning */
-	uint8_t *block; /* the newest one */
+	uint8_t *block; /* the newest block */
 	size_t nr; /* records in it */
 	uint64_t nr_added, nr_failed;
 	int error;
 	int (*compare)(const void *a, const void *b);
 };
 
-/* A run that is being read: from..end of the file, or the block in memory. */
+/* A run that is being read: records from..end of the file, or the block in memory. */
 struct cursor {
 	uint64_t from, end; /* records */
 	const uint8_t *at;
@@ -43,7 +43,7 @@ static int file_make(const char *folder)
 	char path[4096];
 	int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 
-	/* Not all file systems can make files without a name. */
+	/* Some file systems cannot make files without a name. */
 	if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL))
 		return fd >= 0 ? fd : -errno;
 	if (snprintf(path, sizeof(path), "%s/.bpfprof-XXXXXX", folder) >= (int)sizeof(path))
@@ -117,7 +117,7 @@ static int block_write(struct spool *spool)
 	return file_copy(spool, spool->block, block_bytes(spool), place * block_bytes(spool), true);
 }
 
-/* The block in memory goes to the file, over the oldest one there if need be. */
+/* Writes the block in memory to the file; a full ring loses its oldest block. */
 static void block_flush(struct spool *spool)
 {
 	int err = block_write(spool);
@@ -187,7 +187,7 @@ int spool_sort(struct spool *spool, int (*compare)(const void *a, const void *b)
 	return err;
 }
 
-/* Reads the next records of the run, if none are in memory: left is 0 at the end. */
+/* Reads the next records of the run if none are in memory. At the end of the run left is 0. */
 static int cursor_fill(const struct spool *spool, struct cursor *cursor)
 {
 	uint64_t nr = cursor->end - cursor->from;
@@ -207,7 +207,7 @@ static int cursor_fill(const struct spool *spool, struct cursor *cursor)
 	return 0;
 }
 
-/* Lets cursors[at], the only one out of order, sink to its place in the heap. */
+/* Moves cursors[at], the only one out of order, down to its place in the heap. */
 static void heap_sink(const struct spool *spool, struct cursor *cursors, size_t nr, size_t at)
 {
 	struct cursor tmp;

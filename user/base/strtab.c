@@ -27,7 +27,7 @@ struct strtab {
 	struct chunk *chunks;
 	size_t bytes, max_bytes;
 	uint64_t nr_lost;
-	uint64_t seed; /* targets choose many of the strings */
+	uint64_t seed; /* random, as targets choose many of the strings */
 };
 
 static const char *string_at(const struct strtab *tab, uint32_t id)

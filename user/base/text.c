@@ -11,7 +11,7 @@
 #define REPLACEMENT "\xef\xbf\xbd"
 #define ELLIPSIS "\xe2\x80\xa6"
 
-/* The character at str, unless XML forbids it. Its length, or 0. */
+/* Decodes the character at str. Returns its length, or 0 if XML forbids it. */
 static size_t decode(const char *str, uint32_t *ret)
 {
 	size_t len = utf8_decode(str, SIZE_MAX, ret);
@@ -19,7 +19,10 @@ static size_t decode(const char *str, uint32_t *ret)
 	return len && *ret != 0xfffe && *ret != 0xffff ? len : 0;
 }
 
-/* The next character, made safe: its bytes and their number; 0 at the end of str. */
+/*
+ * Returns the number of bytes of the next character, made safe, and the bytes in *ret_bytes; 0 at
+ * the end of str.
+ */
 static size_t safe_next(const char **str, const char *control, const char **ret_bytes)
 {
 	uint32_t c;

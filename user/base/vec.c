@@ -36,7 +36,7 @@ int vec_reserve(struct table_budget *budget, struct vec *vec, size_t n, size_t s
 		return 0;
 	while (cap < vec->nr + n)
 		cap *= 2;
-	/* Smaller steps near the end of the budget: else half of it would stay unused. */
+	/* Near the end of the budget steps are smaller: otherwise half of it would stay unused. */
 	if (budget->bytes + (cap - vec->cap) * size > budget->max_bytes)
 		cap = vec->nr + n + vec->cap / 8;
 	if (budget->bytes + (cap - vec->cap) * size > budget->max_bytes)

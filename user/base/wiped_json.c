@@ -7,16 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_DEPTH 64 /* jansson recurses, and a deadline's thread has a small stack */
+#define MAX_DEPTH 64 /* jansson recurses, and the deadline's threads have a small stack */
 
-/* In front of each block: wiping needs its size. As large as malloc()'s alignment. */
+/* The head of each block: wiping needs the size. It is as large as malloc()'s alignment. */
 struct block_head {
 	_Alignas(16) size_t bytes;
 };
 
 /*
- * The memory that wiped_json_load() may still take in this thread: jansson's allocator has no argument.
- * Other uses of jansson in the program are not limited.
+ * The memory that wiped_json_load() may still take in this thread: jansson's allocator has no
+ * argument. Other uses of jansson have no limit.
  */
 static _Thread_local struct {
 	bool limited;
@@ -94,7 +94,7 @@ static int load(json_t **ret, const char *text, size_t len, size_t max_bytes, si
 	limit.exceeded = false;
 	limit.left = max_bytes;
 	errno = 0;
-	/* No json_error_t: it would get a piece of the text. */
+	/* No json_error_t is passed: it would get a piece of the text. */
 	json = json_loadb(text, len, JSON_ALLOW_NUL | flags, NULL);
 	limit.limited = false;
 	if (json) {

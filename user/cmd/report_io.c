@@ -96,7 +96,7 @@ int report_print(const struct buf *text, int err)
 		return EXIT_FAILED;
 	}
 	err = print_lines(stdout, text->data, text->len);
-	if (!err || err == -EPIPE) /* `| head` has read enough */
+	if (!err || err == -EPIPE) /* a reader such as `head` has read enough */
 		return EXIT_DONE;
 	log_error("standard output: %s", strerror(-err));
 	return EXIT_FAILED;
