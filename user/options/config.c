@@ -18,7 +18,7 @@
 
 int config_file_read(const char *path, struct buf *dst)
 {
-	/* A pipe must not stop us. */
+	/* O_NONBLOCK: the open of a pipe must not block. */
 	__cleanup(close_fd) int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	char bytes[4096];
 	struct stat st;
@@ -37,7 +37,7 @@ int config_file_read(const char *path, struct buf *dst)
 	return dst->data && memchr(dst->data, 0, dst->len) ? -EINVAL : 0;
 }
 
-/* "value" and 'value' without their quotes. */
+/* Removes the quotes of "value" and 'value'. */
 static char *unquote(char *value)
 {
 	size_t len = strlen(value);

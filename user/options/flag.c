@@ -12,7 +12,7 @@
 #include "base/names.h"
 #include "options/values.h"
 
-/* Integers of all sizes are copied to and from the first bytes of a uint64_t. */
+/* Integers of all sizes are copied through the first bytes of a uint64_t. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers would be stored shifted");
 
 static void *field_of(const struct flag *flag, void *object)

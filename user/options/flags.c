@@ -23,7 +23,7 @@ static const char exit_text[] =
 	"\nExit status: 0 done, 1 failed, 2 wrong flag or value, 3 a privilege or a kernel\n"
 	"feature is missing (the message says how to get it), 4 no such process.\n";
 
-/* Levenshtein distance of two short words; a big number for long ones. */
+/* The Levenshtein distance of two short words; a big number for long words. */
 static unsigned int word_distance(const char *a, const char *b)
 {
 	size_t len_a = strlen(a), len_b = strlen(b);
@@ -68,11 +68,11 @@ const char *word_nearest(const char *typed, const char *const words[], size_t nr
 	return nearest;
 }
 
-/* Parsing in progress. */
+/* The state of parsing. */
 struct cursor {
 	const struct flag_set *set;
 	const struct config *config;
-	char *options; /* the struct to fill */
+	char *options; /* the struct that is filled */
 	int argc;
 	char *const *argv;
 	int next; /* the next word of argv */
@@ -128,7 +128,7 @@ static int take(struct cursor *cursor, const struct flag_walk *row, const char *
 	return -EINVAL;
 }
 
-/* If the flag has a value, it is the next word. */
+/* Takes the value of the flag: the next word. */
 static int take_next(struct cursor *cursor, const struct flag_walk *row, const char *given)
 {
 	if (!row->flag->value)
@@ -139,7 +139,7 @@ static int take_next(struct cursor *cursor, const struct flag_walk *row, const c
 	return -EINVAL;
 }
 
-/* --name, --name=VALUE, --name VALUE */
+/* Parses --name, --name=VALUE, --name VALUE. */
 static int parse_long(struct cursor *cursor, const char *word)
 {
 	struct flag_walk walk = flags_of(cursor);
@@ -160,7 +160,7 @@ static int parse_long(struct cursor *cursor, const char *word)
 	return -EINVAL;
 }
 
-/* -v, -F99, -F 99, -vF99 */
+/* Parses -v, -F99, -F 99, -vF99. */
 static int parse_letters(struct cursor *cursor, const char *word)
 {
 	int err = 0;
@@ -183,7 +183,7 @@ static int parse_letters(struct cursor *cursor, const char *word)
 	return err;
 }
 
-/* BPFPROF_NO_SUBPROCESSES for no-subprocesses; command: "" or its name. */
+/* Makes BPFPROF_NO_SUBPROCESSES of no-subprocesses; command: "" or its name. */
 static void twin_name(char name[64], const struct flag *flag, const char *command)
 {
 	size_t len = (size_t)snprintf(name, 64, "BPFPROF_%.20s%s", command, *command ? "_" : "");
@@ -193,7 +193,7 @@ static void twin_name(char name[64], const struct flag *flag, const char *comman
 	name[len] = 0;
 }
 
-/* The times that a flag without a value is given, or -EINVAL. */
+/* The number of times that a flag without a value is given, or -EINVAL. */
 static int switch_parse(const char *text, bool repeatable)
 {
 	static const char *const on[] = { "1", "true", "yes", "on" };
@@ -325,7 +325,7 @@ int options_read(const struct flag_set *set, void *options, const struct config 
 	return err == -ECANCELED ? OPTIONS_HELP : err;
 }
 
-/* One of the flags of a rule is set. */
+/* Is one of the flags of a rule set? */
 static bool any_set(const struct flag_set *set, void *options, const char *names)
 {
 	for (size_t len; *names; names += len + (names[len] == ' ')) {
@@ -377,7 +377,7 @@ void options_fini(const struct flag_set *set, void *options)
 	memset(options, 0, set->size);
 }
 
-/* Goes to the column of the words: two blanks after the flag, else on the next line. */
+/* Moves to the column of the words: two blanks after the flag, or on the next line. */
 static void pad(struct buf *dst, size_t line_start)
 {
 	size_t column = dst->len - line_start;
@@ -390,7 +390,7 @@ static void pad(struct buf *dst, size_t line_start)
 		buf_add_char(dst, ' ');
 }
 
-/* The length of the next line: a list of formats may be longer than there is room for. */
+/* The length of the next line: a list of formats may be longer than the room for it. */
 static size_t help_line(const char *text)
 {
 	size_t len = strcspn(text, "\n");

@@ -26,7 +26,7 @@ static int take_sort(void *object, const char *value, struct buf *why)
 	return options->sort && !strcmp(options->sort, value) ? 0 : -EINVAL;
 }
 
-/* Rows of struct record_options are rows of this one, too. */
+/* The rows of struct record_options apply to this struct, too. */
 _Static_assert(offsetof(struct gpu_options, record) == 0, "record is not the first member");
 
 static const struct flag rows[] = {

@@ -27,7 +27,7 @@
 		.repeatable = true, .take = take_container, .release = release_containers
 #define POD_ROW                                                                                    \
 	FLAG_CUSTOM, FLAG_AT(struct container_filter, nr_pods), .repeatable = true, .take = take_pod
-#define VERBOSE_MAX 2 /* a third one changes nothing */
+#define VERBOSE_MAX 2 /* a third -v changes nothing */
 
 static int take_container(void *object, const char *value, struct buf *why)
 {
@@ -234,7 +234,7 @@ static int check_command(void *object, struct buf *error)
 	return 0;
 }
 
-/* Checks that the file of calls beside path is no other file of the command line. */
+/* Checks that the file of calls beside path is not another file of the command line. */
 static int check_calls_path(const struct record_options *options, const char *path,
 			    struct buf *error)
 {

@@ -14,7 +14,7 @@
 #define OUTPUTS_MAX 1024
 #define TRACE_BYTES_DEFAULT (256ULL << 20)
 
-/* The next part of a path that is neither "" nor "."; NULL at the end. */
+/* The next part of a path, without "" and "."; NULL at the end. */
 static const char *path_part(const char **path, size_t *ret_len)
 {
 	while (**path) {
