@@ -48,7 +48,7 @@ struct bpfprof_sample {
 	__u16 nr_kernel; /* frames[] starts with this many kernel addresses */
 	__u16 nr_user; /* native frames, last in frames[] */
 	__u16 stop; /* enum bpfprof_stop */
-	__u16 skip; /* of nr_kernel: frames of the sampler's own interrupt, to be left out */
+	__u16 skip; /* leading kernel frames of the sampler's own interrupt, to be left out */
 	__u16 nr_python; /* Python frames, between the kernel's and the native ones */
 	__u16 python_stop; /* enum bpfprof_python_stop */
 	__u16 python_flags; /* BPFPROF_PYTHON_* */
@@ -110,7 +110,7 @@ struct bpfprof_process_event { /* EXEC, EXIT, RENAME, MMAP */
 	__u64 cpu_ns; /* EXIT of the last thread: CPU time of the thread group */
 	__u32 flags; /* EXIT: 1 = last thread of its group; MMAP: 1 = overlaps a known mapping */
 	__u32 pad;
-	struct bpfprof_place place; /* EXEC: the place after it; else 0 */
+	struct bpfprof_place place; /* EXEC: the place after the exec; else 0 */
 };
 
 struct bpfprof_fork_event {

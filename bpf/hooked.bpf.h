@@ -28,8 +28,9 @@ HASH_MAP(gpu_processes, 4096, struct bpfprof_gpu_process_key, struct bpfprof_gpu
 ARRAY_MAP(gpu_waits, BPFPROF_GPU_MAX_WAITS, struct bpfprof_gpu_waits);
 
 /*
- * When the device of a process became idle; 0: it is busy, or its state is not known. The element
- * is usually the first one tried. Global, so that the verifier checks it once.
+ * The time at which the device of a process became idle; 0: it is busy, or its state is not known.
+ * The element is usually the first one tried. The function is global, so that the verifier checks
+ * it once.
  */
 __weak __noinline __u64 gap_of(__u32 pid, __u64 start_ns)
 {

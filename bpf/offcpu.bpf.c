@@ -90,7 +90,7 @@ static __always_inline __u64 switch_ns(struct wait_due *due, struct task_struct 
 	return clock_ns + due->ahead_ns;
 }
 
-/* The wait gets no sample; a later one has its time. */
+/* The wait gets no sample; a later sample has its time. */
 static __always_inline void due_give_back(struct wait_due *due, struct bpfprof_waiter *w)
 {
 	waiter_owe(w, due->value_ns);
@@ -172,7 +172,9 @@ static __always_inline void thread_leaves(struct task_struct *task, struct wait_
 	}
 }
 
-/* The value in samples of the short waits, of one that lasts ns after the others. */
+/*
+ * Adds a short wait of ns to its period. Returns the time that its sample stands for; 0: no sample.
+ */
 static __always_inline __u64 short_value(struct bpfprof_waiter *w, __u64 ns, __u64 period)
 {
 	__u64 end = w->past_ns + ns, value = 0;
@@ -191,7 +193,7 @@ static __always_inline __u64 short_value(struct bpfprof_waiter *w, __u64 ns, __u
 	return value;
 }
 
-/* The value in a sample of the wait that has just ended; 0: it has no sample. */
+/* The time that the sample of the wait that has just ended stands for; 0: no sample. */
 static __always_inline __u64 wait_value(struct bpfprof_waiter *w, __u64 ns, __u64 period)
 {
 	__u64 value;

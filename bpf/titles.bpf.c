@@ -109,7 +109,7 @@ static __always_inline __u32 title_price(struct bpfprof_titled *t, __u64 hash, _
 	return TOKENS_NEW_TITLE;
 }
 
-/* There is no room for the event. */
+/* Counts an event without room in the ring. */
 static __always_inline void title_lose(struct bpfprof_titled *t, struct task_struct *task)
 {
 	count_add(BPFPROF_COUNT_TITLES_LOST, 1);
@@ -118,7 +118,7 @@ static __always_inline void title_lose(struct bpfprof_titled *t, struct task_str
 		t->open = 1; /* the next change is sent, whatever it is */
 }
 
-/* Failures are counted here. */
+/* Sends the event; counts it if that fails. */
 static __always_inline void title_send(struct bpfprof_titled *t, struct task_struct *task,
 				       struct bpfprof_title_event *e, __u64 len, __u32 verdict)
 {

@@ -26,14 +26,15 @@ static __always_inline void eval_mark(struct unwind_reader *r, __u64 at, __u64 s
 		entry_mark(r, at, r->rec.at.next_entry);
 }
 
-/* Global as look_up_slow(). */
+/* A step for the other kinds of rows. Global as look_up_slow(). */
 __weak __noinline int step_other(struct unwind_reader *r)
 {
 	return r ? unwind_step_other(&r->state, r->last_row, r) : BPFPROF_STOP_RARE_RULE;
 }
 
 /*
- * One frame: looks up its rule, adds it to frames[], steps to its caller. 1 = the walk has ended.
+ * Walks one frame: looks up its rule, adds it to frames[], steps to its caller. 1 = the walk has
+ * ended.
  */
 static __always_inline int walk_frame(struct unwind_reader *r)
 {

@@ -199,7 +199,7 @@ static __always_inline void return_alloc(const struct bpfprof_gpu_function *f,
 		call->bytes = pitch * open->bytes;
 }
 
-/* A communicator was made, or not. */
+/* A call that makes a communicator returns. */
 static __always_inline void return_comm_init(const struct bpfprof_gpu_function *f,
 					     const struct bpfprof_gpu_open *open,
 					     struct bpfprof_gpu_call *call, __u64 now)
@@ -227,7 +227,9 @@ static __always_inline void return_memory(struct task_struct *task,
 	event_send(task, call);
 }
 
-/* The work of a kind at its return. False: the call is not counted, and needs nothing more. */
+/*
+ * Does the work that a kind needs at its return. False: the call is not counted, and needs no more.
+ */
 static __always_inline bool return_kind(struct task_struct *task,
 					const struct bpfprof_gpu_function *f,
 					struct bpfprof_gpu_thread *t,

@@ -30,7 +30,7 @@ static __noinline struct bpfprof_gpu_capture *capture_find(struct bpfprof_gpu_wa
 	return NULL;
 }
 
-/* Begins to capture a stream, into the graph of origin. -1: no room. */
+/* Begins to capture a stream into the graph of origin. -1: there is no room. */
 __noinline int capture_begin(struct bpfprof_gpu_waits *p, __u64 stream, __u64 origin, __u32 number)
 {
 	struct bpfprof_gpu_capture *c;
@@ -67,7 +67,7 @@ __noinline int capture_join(struct bpfprof_gpu_waits *p, __u64 stream, __u64 oth
 	return 0;
 }
 
-/* BPF cannot follow a part of the captures: their content will be incomplete. */
+/* BPF cannot follow a part of the captures: marks their content as incomplete. */
 __noinline int capture_blur(struct bpfprof_gpu_waits *p)
 {
 	__u32 i;
@@ -167,7 +167,9 @@ static __noinline int graph_send(const struct bpfprof_gpu_thread *t, __u32 kind,
 	return 0;
 }
 
-/* A stream turns out not to be captured: the end of its capture was not seen. */
+/*
+ * Drops the capture of a stream that is not captured any more; the end of the capture was not seen.
+ */
 __noinline int capture_drop(const struct bpfprof_gpu_thread *t, struct bpfprof_gpu_waits *p,
 			    __u64 stream)
 {
@@ -237,7 +239,7 @@ static __noinline int graph_forget(const struct bpfprof_gpu_thread *t, struct bp
 	return 0;
 }
 
-/* content 0: not known. */
+/* Sets the content of a graph; 0: not known. */
 static __noinline int graph_set(const struct bpfprof_gpu_thread *t, struct bpfprof_gpu_waits *p,
 				__u64 handle, __u64 content)
 {

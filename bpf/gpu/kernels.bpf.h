@@ -98,7 +98,7 @@ static __noinline bool counts_kernels(__u32 function)
 	return f && BPFPROF_GPU_IS_LAUNCH(f->kind);
 }
 
-/* A call is the first with its key. */
+/* Handles the first call with a key. */
 static __noinline int kernel_launched(const struct bpfprof_gpu_key *key)
 {
 	struct bpfprof_gpu_graph_key at;

@@ -30,8 +30,8 @@ ARRAY_MAP(gpu_counters, GPU_NR_COUNTERS, __u64);
  *
  * Linux 6.13 and later give programs of this type a stack per CPU, as if they could not be
  * preempted: two threads on one CPU overwrite each other's variables, and the kernel dies of it
- * (commit a76ab5731e32; seen in 7.2). Programs that may call others this way are left the thread's
- * own stack, so each program here must have such a call in it.
+ * (commit a76ab5731e32; seen in 7.2). A program with a tail call keeps the thread's own stack, so
+ * each program here must have a tail call.
  */
 MAP(gpu_programs, PROG_ARRAY, 2, __u32, __u32, 0);
 
@@ -67,7 +67,7 @@ static __always_inline int user_read(void *dst, __u32 len, __u64 va)
 	return -1;
 }
 
-/* NULL if there is no room. */
+/* The entry of the process, added if needed; NULL: there is no room. */
 static __noinline struct bpfprof_gpu_process *process_get(const struct bpfprof_gpu_process_key *key)
 {
 	struct bpfprof_gpu_process fresh = { 0 };

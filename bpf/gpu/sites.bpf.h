@@ -20,7 +20,7 @@ static __noinline __u64 register_value(struct pt_regs *ctx, __u32 reg)
 	return regs_by_number(ctx, reg);
 }
 
-/* 0 for GPU_VALUE_NONE. */
+/* Reads a value of a site; 0 for GPU_VALUE_NONE. */
 static __always_inline __u64 site_value(struct pt_regs *ctx, const struct bpfprof_gpu_value *at)
 {
 	__u64 value;
@@ -36,7 +36,7 @@ static __always_inline __u64 site_value(struct pt_regs *ctx, const struct bpfpro
 	return at->bytes == 4 ? (__u32)value : value;
 }
 
-/* True: send the stack. A large allocation always sends one. */
+/* Counts the call of a site. True: send the stack; a large allocation always sends one. */
 static __always_inline bool site_count(const struct bpfprof_gpu_function *f,
 				       struct bpfprof_gpu_thread *t, struct bpfprof_gpu_call *call)
 {

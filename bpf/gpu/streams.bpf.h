@@ -258,7 +258,7 @@ static __always_inline bool stream_prove(struct bpfprof_gpu_thread *t, struct bp
 	return true;
 }
 
-/* One round over all of them. */
+/* One round covers all waits of all streams. */
 #define FOLLOW_STEPS (BPFPROF_GPU_MAX_STREAMS * BPFPROF_GPU_MAX_AFTER)
 #define FOLLOW_ROUNDS 4 /* a stream may wait for one that waits for another one, and so on */
 
@@ -299,7 +299,7 @@ static __always_inline void follow(struct follow *f, struct bpfprof_gpu_stream *
 	}
 }
 
-/* A step of bpf_loop. */
+/* Follows one wait of one stream; a step of bpf_loop. */
 static long follow_one(__u32 i, struct follow *f)
 {
 	struct bpfprof_gpu_stream *s = &f->p->streams[i & (BPFPROF_GPU_MAX_STREAMS - 1)];
@@ -344,7 +344,10 @@ __noinline int stream_done(struct bpfprof_gpu_thread *t, __u64 stream, __u64 unt
 	return idle_begin(t, p);
 }
 
-/* A context belongs to one device, and the device of a stream is not known. */
+/*
+ * Notes that all work put on any stream until until_ns is done. Does nothing for a process with
+ * several devices: a context belongs to one device, and the device of a stream is not known.
+ */
 __noinline int all_done(struct bpfprof_gpu_thread *t, __u64 until_ns, __u64 running_ns)
 {
 	struct bpfprof_gpu_waits *p = t ? waits_of(t) : NULL;

@@ -103,7 +103,7 @@ __noinline int event_forget(struct bpfprof_gpu_thread *t, __u64 event)
 	return 0;
 }
 
-/* An event is useful only behind work that may be unfinished. */
+/* Notes where an event was recorded. This is useful only behind work that may be unfinished. */
 __noinline int event_record(struct bpfprof_gpu_thread *t, __u64 event, __u64 stream, bool external)
 {
 	struct bpfprof_gpu_waits *p = t ? waits_of(t) : NULL;
@@ -315,7 +315,7 @@ static __always_inline void waits_blur(const struct bpfprof_gpu_function *f,
 		graph_send(t, GPU_GRAPH_DROPPED, &c, 0);
 }
 
-/* A process with several devices has contexts that are not known here. */
+/* Notes the device of a communicator, to see whether the process has several devices. */
 static __always_inline void device_note(struct bpfprof_gpu_waits *p,
 					const struct bpfprof_gpu_key *key)
 {

@@ -28,7 +28,7 @@ struct holder_ctx {
 	__u64 tls_base;
 };
 
-/* One thread of the process. */
+/* Checks one thread of the process; a step of bpf_loop. */
 static long holder_step(__u32 i, struct holder_ctx *ctx)
 {
 	struct task_struct *task;
@@ -91,7 +91,7 @@ static __always_inline bool gil_wait_find(struct unwind_reader *r, struct gil_ho
 	return true;
 }
 
-/* Call it after the walk, for a thread that has just slept. */
+/* Notes the holder of the GIL for a thread that has just slept. Call it after the walk. */
 static __noinline int gil_wait_note(struct unwind_reader *r, struct gil_holder *holder)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
