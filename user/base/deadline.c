@@ -5,11 +5,12 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "base/file_read.h"
 
 #define STACK_BYTES (256 * 1024)
 #define CHECK_MS 50 /* a call that takes too long is checked this often */
@@ -170,21 +171,13 @@ static int worker_take_job(struct worker *w, const void *job, size_t bytes)
 	return 0;
 }
 
-/* Reads a file in /proc. Returns its length, or -1. */
+/* Reads a file in /proc. Returns its length, or -errno. */
 static ssize_t proc_read(pid_t tid, const char *name, char *text, size_t bytes)
 {
 	char path[64];
-	ssize_t n;
-	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%d/%s", tid, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -1;
-	n = read(fd, text, bytes - 1);
-	close(fd);
-	text[n > 0 ? n : 0] = '\0';
-	return n;
+	return file_read_text(text, bytes, path);
 }
 
 struct deadline_wait deadline_wait_of(pid_t tid)

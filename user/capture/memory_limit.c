@@ -2,14 +2,13 @@
 #include "capture/memory_limit.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/file_read.h"
 
 #define FILE_NAME_MAX 32
 #define MIB (1ULL << 20)
@@ -20,14 +19,10 @@
 /* The number in a file; UINT64_MAX for "max", and if the file does not exist. */
 static uint64_t limit_read(const char *path)
 {
-	__cleanup(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
 	char text[32];
-	ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
 
-	if (len <= 0 || text[0] < '0' || text[0] > '9')
-		return UINT64_MAX;
-	text[len] = 0;
-	return strtoull(text, NULL, 10);
+	file_read_text(text, sizeof(text), path);
+	return *text >= '0' && *text <= '9' ? strtoull(text, NULL, 10) : UINT64_MAX;
 }
 
 /* The lowest limit in the directories from mount/cgroup up to mount itself. */

@@ -20,6 +20,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/file_read.h"
 #include "base/log.h"
 #include "base/vec.h"
 #include "capture/bpf_features.h"
@@ -79,17 +80,10 @@ void requirements_add(struct requirements *reqs, const char *name, enum requirem
 /* Reads the first line of a small file: 0 or -errno. */
 static int line_read(const char *path, char *dst, size_t cap)
 {
-	__cleanup(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t len;
+	ssize_t len = file_read_text(dst, cap, path);
 
-	if (fd < 0)
-		return -errno;
-	len = read(fd, dst, cap - 1);
-	if (len < 0)
-		return -errno;
-	dst[len] = 0;
 	dst[strcspn(dst, "\n")] = 0;
-	return 0;
+	return len < 0 ? (int)len : 0;
 }
 
 static uint64_t capabilities_effective(void)
@@ -139,12 +133,8 @@ static unsigned long seccomp_mode(void)
 {
 	char status[8192];
 	const char *field;
-	__cleanup(close_fd) int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-	ssize_t len = fd < 0 ? -1 : read(fd, status, sizeof(status) - 1);
 
-	if (len < 0)
-		return 0;
-	status[len] = 0;
+	file_read_text(status, sizeof(status), "/proc/self/status");
 	field = strstr(status, "\nSeccomp:");
 	return field ? strtoul(field + sizeof("\nSeccomp:") - 1, NULL, 10) : 0;
 }

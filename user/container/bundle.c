@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/file_read.h"
 #include "container/pod_logs.h"
 #include "proc/image_file.h"
 
@@ -96,7 +97,7 @@ static int read_config(struct oci_config *ret, int bundle, const char *name,
 	text = malloc(size + 1);
 	if (!text)
 		return -ENOMEM;
-	err = (int)image_file_read_fd(fd, text, size, 0);
+	err = (int)file_read_at(fd, text, size, 0);
 	if (err >= 0)
 		err = parse(ret, text, (size_t)err);
 	explicit_bzero(text, size + 1);

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file_read.h"
 #include "elf/arch.h"
 
 #define WINDOW_BYTES 16384
@@ -258,21 +259,7 @@ void elf_image_free(struct elf_image *img)
 
 static ssize_t fd_read(void *arg, void *dst, size_t len, uint64_t off)
 {
-	size_t done = 0;
-	ssize_t got;
-
-	while (done < len) {
-		got = pread((int)(intptr_t)arg, (char *)dst + done, len - done,
-			    (off_t)(off + done));
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return -errno;
-		if (!got)
-			break;
-		done += (size_t)got;
-	}
-	return (ssize_t)done;
+	return file_read_at((int)(intptr_t)arg, dst, len, off);
 }
 
 static void fd_close(void *arg)

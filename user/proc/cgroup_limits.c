@@ -2,14 +2,12 @@
 #include "proc/cgroup_limits.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/file_read.h"
 #include "proc/usage.h"
 
 #define CGROUPS "/sys/fs/cgroup"
@@ -21,18 +19,11 @@
 static int file_read(char *dst, size_t cap, const char *dir, const char *name)
 {
 	char path[CGROUP_DIR_MAX + 64];
-	__cleanup(close_fd) int fd = -1;
 	ssize_t n;
 
 	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
-	if (fd < 0)
-		return -errno;
-	n = read(fd, dst, cap - 1);
-	if (n < 0)
-		return -errno;
-	dst[n] = 0;
-	return 0;
+	n = file_read_text(dst, cap, path);
+	return n < 0 ? (int)n : 0;
 }
 
 /* Reads a file that is one number; false: it holds none, such as `max` and -1. */

@@ -1,33 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "proc/cpus.h"
 
-#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/file_read.h"
 
 #define MAX_CPUS 8192 /* the most that Linux can be built for */
 
 /* The first CPU in the core of this CPU; -1: the CPU is offline, or the core is not known. */
 static long core_first(long cpu)
 {
-	__cleanup(close_fd) int fd = -1;
 	char path[96], text[64];
-	ssize_t n;
 
 	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%ld/topology/thread_siblings_list",
 		 cpu);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -1;
-	n = read(fd, text, sizeof(text) - 1);
-	if (n <= 0)
-		return -1;
-	text[n] = 0;
-	return (long)strtoull(text, NULL, 10);
+	return file_read_text(text, sizeof(text), path) > 0 ? (long)strtoull(text, NULL, 10) : -1;
 }
 
 void cpus_count(uint32_t *ret_logical, uint32_t *ret_cores)

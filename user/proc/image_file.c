@@ -16,6 +16,7 @@
 
 #include "base/cleanup.h"
 #include "base/deadline.h"
+#include "base/file_read.h"
 #include "elf/image.h"
 #include "proc/mountinfo.h"
 #include "bpfprof.h"
@@ -277,24 +278,6 @@ static void read_abandon(void *arg)
 	close(job->fd);
 }
 
-ssize_t image_file_read_fd(int fd, void *dst, size_t len, uint64_t off)
-{
-	size_t done = 0;
-	ssize_t n;
-
-	while (done < len) {
-		n = pread(fd, (char *)dst + done, len - done, (off_t)(off + done));
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (!n)
-			break;
-		done += (size_t)n;
-	}
-	return (ssize_t)done;
-}
-
 static ssize_t read_under_deadline(struct image_file *file, void *dst, size_t len, uint64_t off)
 {
 	__cleanup(free_mem) struct read_job *job = malloc(sizeof(*job));
@@ -326,7 +309,7 @@ static ssize_t image_file_read(void *arg, void *dst, size_t len, uint64_t off)
 	if (file->fd < 0)
 		return -ETIMEDOUT;
 	if (!file->may_block)
-		return image_file_read_fd(file->fd, dst, len, off);
+		return file_read_at(file->fd, dst, len, off);
 	return read_under_deadline(file, dst, len, off);
 }
 

@@ -43,8 +43,6 @@ int image_file_fd(const struct elf_source *source);
 
 /* Opens the file of an O_PATH descriptor for reading: a descriptor, or -1 and errno. */
 int image_file_reopen(int path_fd);
-/* Reads up to len bytes at off; the number read, fewer only at the end of the file, or -errno. */
-ssize_t image_file_read_fd(int fd, void *dst, size_t len, uint64_t off);
 
 /* Is dev (the kernel's encoding) anything but a disk file system mounted here? Reads mountinfo only. */
 bool image_file_dev_may_block(uint32_t dev);

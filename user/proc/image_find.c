@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/file_read.h"
 #include "proc/mountinfo.h"
 #include "proc/target_mount.h"
 
@@ -277,13 +278,6 @@ static bool below_mount(void *arg, const struct mount_line *line)
 	return !finder_try(f, path[0] ? open_in_mount(f, point_fd, path) : dup(point_fd));
 }
 
-static ssize_t user_map_read(const char *path, char *ret, size_t size)
-{
-	__cleanup(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-	return fd < 0 ? -1 : read(fd, ret, size);
-}
-
 /*
  * Is the process in bpfprof's user namespace now? A process that has left it cannot come back. So a
  * process that is in it was also in it when its mounts were listed, and could not make them with
@@ -292,10 +286,10 @@ static ssize_t user_map_read(const char *path, char *ret, size_t size)
 static bool has_our_users(uint32_t pid)
 {
 	char name[40], own[4096], its[sizeof(own)];
-	ssize_t own_len = user_map_read("/proc/self/uid_map", own, sizeof(own)), len;
+	ssize_t own_len = file_read_text(own, sizeof(own), "/proc/self/uid_map"), len;
 
 	snprintf(name, sizeof(name), "/proc/%u/uid_map", pid);
-	len = user_map_read(name, its, sizeof(its));
+	len = file_read_text(its, sizeof(its), name);
 	return len > 0 && len == own_len && !memcmp(own, its, (size_t)len);
 }
 

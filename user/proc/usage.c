@@ -2,14 +2,13 @@
 #include "proc/usage.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
 #include "base/deadline.h"
+#include "base/file_read.h"
 
 #define CMDLINE_DEADLINE_MS 250
 
@@ -27,19 +26,12 @@ enum {
 
 ssize_t proc_file_read(char *dst, size_t cap, pid_t pid, const char *name)
 {
-	__cleanup(close_fd) int fd = -1;
 	char path[64];
 	ssize_t n;
 
 	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return errno == ENOENT ? -ESRCH : -errno;
-	n = read(fd, dst, cap - 1);
-	if (n < 0)
-		return -errno;
-	dst[n] = 0;
-	return n;
+	n = file_read_text(dst, cap, path);
+	return n == -ENOENT ? -ESRCH : n;
 }
 
 static uint64_t ticks_to_ns(uint64_t ticks)

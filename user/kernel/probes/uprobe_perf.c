@@ -3,15 +3,16 @@
 
 #include <bpf/bpf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/bpf.h>
 #include <linux/perf_event.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/file_read.h"
 #include "kernel/probes/uprobe_multi.h"
 
 #define TYPE_PATH "/sys/bus/event_source/devices/uprobe/type"
@@ -20,18 +21,12 @@
 
 static int type_read(uint32_t *ret)
 {
-	__cleanup(close_fd) int fd = open(TYPE_PATH, O_RDONLY | O_CLOEXEC);
-	uint32_t type = 0;
 	char text[16];
-	ssize_t len, i;
+	int err = (int)file_read_text(text, sizeof(text), TYPE_PATH);
+	uint32_t type = (uint32_t)strtoul(text, NULL, 10);
 
-	if (fd < 0)
-		return -errno;
-	len = read(fd, text, sizeof(text));
-	for (i = 0; i < len && text[i] >= '0' && text[i] <= '9' && i < 9; i++)
-		type = type * 10 + (uint32_t)(text[i] - '0');
-	if (!type)
-		return -ENOENT;
+	if (err <= 0 || !type)
+		return err < 0 ? err : -ENOENT;
 	*ret = type;
 	return 0;
 }
