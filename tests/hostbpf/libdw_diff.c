@@ -121,7 +121,7 @@ static bool row_agrees(struct diff *diff, uint64_t rva, uint64_t row, Dwarf_Fram
 	return true;
 }
 
-/* So must the complete rules, for every register. */
+/* The complete rules must do so, too, for every register. */
 static bool full_rules_agree(struct diff *diff, uint64_t rva, Dwarf_Frame *frame)
 {
 	struct unwind_reader reader = { .read = made_read };
@@ -134,7 +134,7 @@ static bool full_rules_agree(struct diff *diff, uint64_t rva, Dwarf_Frame *frame
 		return false;
 	after = before;
 	stop = cfi_step(diff->cfi, rva - diff->seg->va + diff->seg->off, &after, &reader);
-	/* A frame that does not lie above its callee, which only made-up code has. */
+	/* A frame must lie above its callee; only made-up code has others. */
 	if (stop == BPFPROF_STOP_BAD_FRAME)
 		return want.regs[UNWIND_RSP] <= before.regs[UNWIND_RSP];
 	return stop_equal(stop, &after, &before, &want, true);

@@ -15,7 +15,8 @@ struct diff_result {
 	uint64_t nr_pages;
 	uint64_t nr_rows;
 	uint64_t nr_compared; /* addresses */
-	uint64_t nr_wrong; /* of which the two disagree; the first few go to stderr */
+	/* Addresses at which both disagree; the first few are printed to stderr. */
+	uint64_t nr_wrong;
 	uint64_t code_bytes; /* with a rule of any kind */
 	uint64_t rare_bytes;
 	uint64_t other_reg_bytes; /* cfa on another register than rsp or rbp */

@@ -2,9 +2,7 @@
 #ifndef BPFPROF_TESTS_PYTHON_CHAIN_H
 #define BPFPROF_TESTS_PYTHON_CHAIN_H
 
-/*
- * What the tests of user/python/chain.h need besides: layouts, and strings as the BPF side takes them.
- */
+/* Layouts for the tests of user/python/chain.h, and strings in the form of the BPF side. */
 
 #include <stddef.h>
 #include <stdint.h>

@@ -66,7 +66,7 @@ uint64_t made_alloc(struct made_objects *made, size_t bytes)
 	return va;
 }
 
-/* What a 3.13+ says of itself: that it is as the table says. */
+/* The facts that CPython 3.13 and later report: they agree with the table. */
 static void offsets_put(struct made_objects *made)
 {
 	const size_t nr = sizeof(python_heap_places) / sizeof(*python_heap_places);

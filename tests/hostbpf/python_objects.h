@@ -2,10 +2,7 @@
 #ifndef BPFPROF_TESTS_PYTHON_OBJECTS_H
 #define BPFPROF_TESTS_PYTHON_OBJECTS_H
 
-/*
- * Memory that is made to hold CPython objects, as a table says that they are laid out; and nothing
- * around it.
- */
+/* Memory with made CPython objects, in the layout of a table, and with nothing around it. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -18,7 +15,7 @@
 #define MADE_RUNTIME MADE_BASE
 #define MADE_FIRST (MADE_BASE + 4096)
 
-/* Which builtin type it is or is derived from. */
+/* The builtin type, or the one from which it is derived. */
 #define MADE_INT (1ULL << 24)
 #define MADE_LIST (1ULL << 25)
 #define MADE_TUPLE (1ULL << 26)
@@ -47,7 +44,7 @@ void made_put_u64(struct made_objects *made, uint64_t va, uint64_t value);
 void made_put_u32(struct made_objects *made, uint64_t va, uint32_t value);
 uint64_t made_alloc(struct made_objects *made, size_t bytes);
 
-/* Of the type of this name; the first time it says what the type is like. */
+/* Makes an object of the type with this name; the first call describes the type. */
 uint64_t made_type(struct made_objects *made, const char *name, uint64_t flags);
 uint64_t made_object(struct made_objects *made, const char *type, uint64_t flags, size_t bytes);
 uint64_t made_int(struct made_objects *made, int64_t value);

@@ -229,7 +229,10 @@ static bool is_asleep(const char *stat_path)
 	return state && state[1] == ' ' && state[2] == 'S';
 }
 
-/* What it said last it said just before it began to wait, and so may its other threads. */
+/*
+ * A thread prints its last line just before it begins to wait, and its other threads may do so,
+ * too.
+ */
 static int asleep_wait(const struct python_target *target)
 {
 	struct timespec pause = { .tv_nsec = 2000000 };

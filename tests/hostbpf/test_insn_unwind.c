@@ -47,8 +47,8 @@ static uint64_t row_at(const struct insn_rule *rules, int nr, uint64_t off)
 }
 
 /*
- * A saved rbp that is still in the register too may be found in either: clang's tables tell
- * that it was saved only after the whole prologue.
+ * A saved rbp that is still in the register may be found in either place: clang's tables record the
+ * save only after the whole prologue.
  */
 static bool rbp_agrees(uint64_t table, uint64_t code)
 {
@@ -98,7 +98,7 @@ static struct elf_image *image_open(const char *path)
 	return img;
 }
 
-/* A copy of the file whose tables say nothing: its symbols are all that tells where functions begin. */
+/* A copy of the file with useless tables: only its symbols show where functions begin. */
 static struct elf_image *image_open_bare(const char *path, const struct elf_image *of,
 					 uint8_t **ret)
 {

@@ -48,7 +48,7 @@ static void chain_compare(struct python_target *target, const struct python_told
 	}
 }
 
-/* One that ends early does so where it must, and is right as far as it goes. */
+/* A chain that ends early must end at a valid place, and its frames are right. */
 static void chain_check(struct python_target *target, const struct python_told_thread *thread,
 			const struct python_chain *chain)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What user/python reads of the heap of every Python of this machine, and what the program itself
- * says: names of threads, values of variables, who has the GIL.
+ * Compares the reads of user/python in the heap of every Python of this machine with the program's
+ * own report: names of threads, values of variables, the holder of the GIL.
  */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
@@ -95,7 +95,7 @@ static void name_check(struct looked *l, char *fields[MAX_FIELDS])
 	l->nr_names++;
 }
 
-/* All variables that were read of the frame before were told. */
+/* The program has reported all variables that were read in the frame before. */
 static void frame_end(struct looked *l)
 {
 	for (size_t i = 0; i < l->locals.nr; i++)

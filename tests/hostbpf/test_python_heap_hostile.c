@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What user/python reads of a heap that lies, for each way in which versions lay it out. */
+/* Reads of user/python in a heap with false content, for each layout of the versions. */
 #include <criterion/criterion.h>
 #include <stdbool.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "python_objects.h"
 #include "python_process.h"
 
-/* First, that what is right is right, also where no such Python is at hand (3.14t). */
+/* First the right content gives right results, even if this Python is not installed (3.14t). */
 Test(python_objects, right)
 {
 	FOR_EACH_VERSION(nr)
@@ -78,7 +78,7 @@ Test(python_objects, scalars)
 		     0);
 }
 
-/* What contains itself ends where room ends, and soon. */
+/* An object that contains itself ends where the room ends, and soon. */
 Test(python_objects, cycles)
 {
 	FOR_EACH_VERSION(nr)
@@ -165,7 +165,7 @@ Test(python_objects, dict_keys)
 			}
 			repr(va);
 		}
-		/* Of other kinds than there are. */
+		/* Keys of impossible kinds. */
 		if (l->keys_kind) {
 			made.bytes[keys - MADE_BASE + l->keys_index] = 3;
 			made.bytes[keys - MADE_BASE + l->keys_kind] = 3;
@@ -173,7 +173,7 @@ Test(python_objects, dict_keys)
 			cr_assert_str_eq(repr(va), "?");
 			cr_assert_eq(made.heap.counts.nr_bad, 1);
 		}
-		/* Of more keys than are looked at. */
+		/* More keys than the limit. */
 		keys = made_keys(&made, NULL, 0, MADE_KEYS_GENERAL);
 		made_put_u64(&made, keys + l->keys_nr, PYTHON_MAX_DICT + 1);
 		made_put_u64(&made, va + l->dict_keys, keys);
@@ -272,7 +272,7 @@ static uint64_t random_u64(uint64_t *state)
 	return *state;
 }
 
-/* Right memory of which some words are changed, again and again. */
+/* Some words of right memory are changed, again and again. */
 Test(python_objects, random)
 {
 	uint64_t state = 0x9e3779b97f4a7c15ULL;

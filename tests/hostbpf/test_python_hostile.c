@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* python_step() over memory that lies, for each way in which frames hang together. */
+/* python_step() over memory with false content, for each kind of chain. */
 #include <criterion/criterion.h>
 #include <stdint.h>
 #include <string.h>
@@ -99,7 +99,7 @@ static void cframe_put(int i, uint64_t frame, uint64_t previous)
 	put_u64(CFRAME(i) + memory.layout->cframe_previous, previous);
 }
 
-/* What must be so after every walk. */
+/* Conditions that hold after every walk. */
 static void chain_check(const char *what)
 {
 	const struct python_chain *c = &memory.chain;
@@ -140,7 +140,7 @@ static int walk(uint64_t va, const char *what)
 
 TestSuite(python_hostile, .timeout = 60);
 
-/* First, that what is right goes through: three C calls of the eval loop, of 1, 3 and 4 frames. */
+/* First a right chain: three C calls of the eval loop, with 1, 3 and 4 frames. */
 Test(python_hostile, right)
 {
 	static const uint8_t ends[] = { 1, 0, 0, 1, 0, 0, 0, 1 };
@@ -188,9 +188,9 @@ Test(python_hostile, right)
 }
 
 /*
- * 3.11: where C calls of the eval loop end is told by what was current when the next one began, not by
- * the flags of frames: those of coroutines that wait are set too, and those of frames that are just
- * beginning may not be yet.
+ * 3.11: the C calls of the eval loop are separated by the frame that was current when the next call
+ * began, not by the flags of frames: waiting coroutines also have these flags, and a frame that is
+ * just beginning may lack them.
  */
 Test(python_hostile, boundaries)
 {
@@ -258,7 +258,7 @@ Test(python_hostile, cycles)
 		frame_put(FRAME(0), CODE(0), FRAME(1), 0, 0);
 		cr_assert_eq(walk(FRAME(0), "entries"), PYTHON_STOP_DEPTH);
 		cr_assert_eq(memory.chain.nr_entries, PYTHON_CHAIN_MAX_ENTRIES);
-		/* What is hidden is not counted, and not gone on with for ever. */
+		/* Hidden frames are not counted, and do not continue the walk for ever. */
 		put_u64(CODE(0) + memory.layout->code_filename, STRING);
 		put_u32(CODE(0) + memory.layout->code_firstlineno, 0);
 		frame_put(FRAME(0), CODE(0), FRAME(0), 0, 0);

@@ -4,7 +4,7 @@
 #include "bpfprof.h"
 #include "python_place.h"
 
-/* What was left in some C frames from before does not change the place that most calls agree on. */
+/* Old frames in some C frames do not change the place that most calls agree on. */
 Test(python_place, votes)
 {
 	struct python_place place = { 0 };

@@ -38,7 +38,7 @@ Test(python_objects, active)
 		uint64_t one = made_int(&made, 1), thread = thread_make("t");
 		uint64_t many[64], text = made_str(&made, "text"), dict;
 
-		/* Not a dict, or of what it must not have. */
+		/* Not a dict, or a dict with impossible fields. */
 		cr_assert_eq(nr_names(one), 0);
 		cr_assert_geq(made.heap.counts.nr_bad, 1);
 		cr_assert_eq(nr_names(list_of(one, thread)), 0);
@@ -87,7 +87,7 @@ Test(python_objects, many)
 	cr_assert_lt(made.nr_reads, 3000000, "%lu", made.nr_reads);
 }
 
-/* What holds the attributes of a thread leads elsewhere. */
+/* The pointer to the attributes of a thread leads elsewhere. */
 Test(python_objects, instances)
 {
 	for (size_t i = 0; i < NR_WILD; i++) {
@@ -222,7 +222,7 @@ static int endless_read(struct unwind_reader *reader, __u64 va, void *dst, __u32
 	return reader ? 0 : -1;
 }
 
-/* What is to run is proved by the lists: they lead to a thread state that belongs there. */
+/* The lists prove that a runtime runs: they lead to a thread state that belongs to it. */
 Test(python_objects, runs)
 {
 	FOR_EACH_VERSION(nr)

@@ -76,7 +76,7 @@ struct asked {
 	__u32 len;
 };
 
-/* What was asked for, and the one and the other before it, are still there. */
+/* The requested copy and the two before it are still valid. */
 static void check_last(const struct asked *asked, unsigned int nr)
 {
 	for (unsigned int i = nr > 2 ? nr - 2 : 0; i <= nr; i++) {
@@ -118,7 +118,7 @@ Test(spans, bytes_are_those_of_now)
 	}
 }
 
-/* As long as memory_fill() is not called in between. */
+/* The memory stays the same until memory_fill() is called. */
 Test(spans, positions_that_wrap_around)
 {
 	prints.spans.head = -(__u32)SPANS_RING_BYTES * 2;
@@ -148,7 +148,7 @@ Test(spans, neighbours_are_read_at_once)
 	cr_expect_eq(reads_of_run(30, 208), 30, "forgotten");
 }
 
-/* Where a page in between is not there, what is beyond is not tried again and again. */
+/* If a page between them is missing, the memory behind it is not tried again and again. */
 Test(spans, neighbours_beyond_a_hole)
 {
 	missing[1] = true;
@@ -277,7 +277,7 @@ Test(fingerprint, of_two_changes, .init = reset, .timeout = 60)
 	}
 }
 
-/* What cannot be read is no reason to stop, and not the same as what can. */
+/* Unreadable memory does not stop the hash, and differs from readable memory. */
 Test(fingerprint, of_strings_that_are_gone, .init = reset)
 {
 	struct bpfprof_python_layout l = *python_layout_made(PYTHON_CHAIN_ENTRY_FLAG);

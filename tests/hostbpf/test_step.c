@@ -430,7 +430,7 @@ ParameterizedTest(struct step_case *c, step, kinds)
 	cr_assert_eq(s.exact, 0, "%s", c->name);
 }
 
-/* Against the kernel's own declaration of what it pushes. */
+/* Compares with the kernel's declaration of the signal frame. */
 #include <ucontext.h>
 
 Test(step, signal_frame)

@@ -23,10 +23,10 @@ uint32_t function_nr(const char *name);
 struct bpfprof_gpu_key key_of(uint32_t pid, const char *function);
 struct bpfprof_gpu_key launch_of(uint32_t pid, uint64_t kernel);
 struct bpfprof_gpu_call call_of(struct bpfprof_gpu_key key);
-/* A stack of two frames, the leaf of which is what sets it apart. */
+/* A stack of two frames; its leaf identifies it. */
 void send_stack(const struct bpfprof_gpu_call *call, uint32_t tid, uint64_t leaf);
 void send_call(const struct bpfprof_gpu_call *call, uint32_t tid);
-/* Allocates: told whole by its return, without a stack. */
+/* An allocation: its return reports everything, without a stack. */
 void alloc_by(const char *name, uint32_t pid, uint64_t start_ns, uint64_t va, uint64_t bytes);
 void alloc_ns(uint32_t pid, uint64_t start_ns, uint64_t va, uint64_t bytes);
 void send_alloc(uint32_t pid, uint64_t va, uint64_t bytes);

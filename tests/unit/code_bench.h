@@ -29,10 +29,10 @@ void code_bench_close(struct code_bench *b);
 /* File offset of a label. */
 uint64_t code_place(const struct code_bench *b, const char *label);
 uint64_t code_row_at(const struct code_bench *b, uint64_t off);
-/* The same code as a library of which only dynamic symbols are left, or linked otherwise. */
+/* The same code as a library with only dynamic symbols, or linked in another way. */
 void code_bench_link(struct code_bench *b, const char *options);
 
-/* How a process judges the rules that are found in the code in which its thread is. */
+/* The judgement of a process on rules that are found in the code of its thread. */
 struct judge {
 	enum cfi_verdict verdict;
 	uint64_t row; /* the first one that it was asked about */

@@ -66,7 +66,7 @@ const char elf_assembly[] =
 	".globl sized; .type sized,@function; sized: .skip 8\n" /* 16 */
 	"inner: .skip 8\n" /* 24: label inside of sized */
 	".size sized,16\n"
-	".skip 16\n" /* 32: nobody's */
+	".skip 16\n" /* 32: belongs to no symbol */
 	".type unsized,@function; unsized: .skip 16\n" /* 48 */
 	".globl object; .type object,@object; object: .skip 16\n" /* 64 */
 	".type outer,@function; outer: .skip 4\n" /* 80 */

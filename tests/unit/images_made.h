@@ -26,7 +26,7 @@ void images_make(uint32_t cap, const char *root);
 void images_setup(void);
 void images_teardown(void);
 uint32_t image_kernel_dev(dev_t dev);
-/* What the kernel would say of a mapping of that file. */
+/* The kernel's facts about a mapping of that file. */
 struct bpfprof_vma image_vma_of(const char *file);
 struct image *image_add_at(const struct bpfprof_vma *vma, const char *file);
 struct image *image_add(const char *file);

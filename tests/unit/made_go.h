@@ -2,7 +2,7 @@
 #ifndef BPFPROF_TESTS_MADE_GO_H
 #define BPFPROF_TESTS_MADE_GO_H
 
-/* What a Go program looks like to us: go_program.S, assembled in the folder of the ELF fixtures. */
+/* A Go program as bpfprof sees it: go_program.S, assembled in the folder of the ELF fixtures. */
 
 #include <stdint.h>
 

@@ -41,7 +41,7 @@ void made_kernel_init(struct made_kernel *k, bool hlists);
 void made_kernel_fini(struct made_kernel *k);
 struct direct_map made_direct_map(void);
 
-/* Where it is; NULL: nothing is there. */
+/* The memory at va; NULL: nothing is there. */
 void *made_at(struct made_kernel *k, uint64_t va, size_t len);
 uint64_t made_get(struct made_kernel *k, uint64_t va);
 void made_put(struct made_kernel *k, uint64_t va, uint64_t value);
@@ -49,7 +49,9 @@ uint64_t made_kernel_alloc(struct made_kernel *k, size_t bytes);
 
 uint64_t made_super(struct made_kernel *k, uint64_t magic);
 uint64_t made_inode(struct made_kernel *k, uint64_t super, uint16_t mode, uint64_t size);
-/* Also as the first child of parent (0: of nobody); inode 0: a name of nothing. */
+/*
+ * Makes a dentry, the first child of parent (0: it has no parent); inode 0: a negative dentry.
+ */
 uint64_t made_dentry(struct made_kernel *k, uint64_t parent, const char *name, uint64_t inode);
 /* Both in one. */
 uint64_t made_folder(struct made_kernel *k, uint64_t super, uint64_t parent, const char *name);
@@ -59,9 +61,9 @@ uint64_t made_vfsmount(const struct made_kernel *k, uint64_t mount);
 
 /* nr struct pages that follow each other: the folio; their bytes are all `fill`, + 1 in each further one. */
 uint64_t made_folio(struct made_kernel *k, uint64_t inode, uint64_t index, size_t nr, uint8_t fill);
-/* The root of inode's tree, */
+/* Makes the root of the inode's tree. */
 void made_tree(struct made_kernel *k, uint64_t inode, uint64_t head);
-/* and a node of it, of which the address goes into slots as MADE_NODE(va). */
+/* Makes a node of the tree; its address goes into slots as MADE_NODE(va). */
 uint64_t made_node(struct made_kernel *k, uint8_t shift);
 void made_slot(struct made_kernel *k, uint64_t node, unsigned int slot, uint64_t entry);
 #define MADE_NODE(va) ((va) | 2)

@@ -49,7 +49,7 @@ struct profile *made_calls(void);
 /* The profile that the golden tests share: kernel, native, unknown, Python and marker frames. */
 struct profile *made_golden(void);
 
-/* What a writer makes of it; free(). *ret_len may be NULL. */
+/* Runs a writer and returns its output; the caller frees it. *ret_len may be NULL. */
 struct output_options;
 char *made_text(int (*write)(FILE *out, const struct profile *profile,
 			     const struct output_options *options),
@@ -59,7 +59,7 @@ char *made_text(int (*write)(FILE *out, const struct profile *profile,
 /* Runs a shell command on input, gives what it printed to both streams; free(). */
 char *made_run(const char *command, const void *input, size_t len, int *ret_status);
 
-/* Whole file; NULL if it cannot be read; free(). */
+/* Reads a whole file; NULL if that fails. The caller frees it. */
 char *made_read(const char *path, size_t *ret_len);
 
 #endif

@@ -43,7 +43,7 @@ void nccl_expect_parts(const char *first, const char *second, const char *const 
 #define EXPECT_PARTS(first, second, ...)                                                           \
 	nccl_expect_parts(first, second, (const char *const[]){ __VA_ARGS__, NULL })
 
-/* Nobody else of that text is blamed. */
+/* No other process of the text is blamed. */
 void nccl_expect_none_behind(const char *first, const char *second);
 
 #define NCCL_HEAD                                                                                  \

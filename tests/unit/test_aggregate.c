@@ -8,7 +8,7 @@
 #include "profile/aggregate_rollover.h"
 #include "aggregate_made.h"
 
-/* As if the process had not been there until now; what comes later counts. */
+/* A forgotten process is unknown; its later samples count again. */
 Test(aggregate, forget)
 {
 	const uint64_t one[] = { KIND(NATIVE) | 1, KIND(NATIVE) | 2 }, two[] = { KIND(NATIVE) | 1 };
@@ -55,7 +55,7 @@ Test(aggregate, forget_is_not_asked_for)
 	cr_expect_eq(aggregate_forget(made_aggregate, &p.task), 0);
 }
 
-/* What a process runs may be known later than its first sample; the next interval knows it, too. */
+/* The program of a process may be known only after its first sample; the next interval keeps it. */
 Test(aggregate, program)
 {
 	struct bpfprof_sample p = aggregate_sample_of(1, 1, "p");
@@ -114,7 +114,10 @@ Test(aggregate, counts_and_dedup)
 	cr_expect_eq(view.counts.stops[BPFPROF_STOP_COMPLETE], 7);
 }
 
-/* Kernel part first, callers minus one, a marker at the root of what is not complete. */
+/*
+ * The kernel part comes first, callers' addresses are minus one, and an incomplete stack has a
+ * marker at the root.
+ */
 Test(aggregate, joined_stack)
 {
 	const uint64_t kernel[] = { 0xffffffff81000000, 0xffffffff81000100 };
@@ -197,7 +200,7 @@ Test(aggregate, threads)
 	}
 }
 
-/* Under another number, start time or name it is another entry; exit goes to the last name. */
+/* Another pid, start time or name makes another entry; an exit belongs to the last name. */
 Test(aggregate, processes_and_exit)
 {
 	struct bpfprof_sample p = aggregate_sample_of(1, 1, "p");
@@ -243,7 +246,7 @@ Test(aggregate, too_many_names)
 	cr_expect_eq(view.processes[63].samples, 1000 - 63);
 }
 
-/* Over the budget: no stacks any more, but each sample is counted where it belongs. */
+/* Over the budget no new stack is kept, but each sample counts for its process. */
 Test(aggregate, budget)
 {
 	struct bpfprof_sample p = aggregate_sample_of(1, 1, "p"),
@@ -259,7 +262,7 @@ Test(aggregate, budget)
 			frames[i] = KIND(NATIVE) | nr << 20 | i;
 		aggregate_add_one(&p, frames, 100, BPFPROF_STOP_COMPLETE);
 	}
-	/* What is there already needs no room. */
+	/* A known stack needs no room. */
 	for (int i = 0; i < 1000; i++)
 		aggregate_add_one(&p, known, 2, BPFPROF_STOP_COMPLETE);
 	aggregate_view_get(made_aggregate, &view);
@@ -268,7 +271,7 @@ Test(aggregate, budget)
 	cr_expect_eq(view.nr_lost, 0);
 	cr_expect_eq(aggregate_count_in_all(&view), nr + 1000);
 	nr += 1000;
-	/* Others come, and are named. */
+	/* New processes come, and have their names. */
 	for (int i = 0; i < 20; i++) {
 		q.task.pid = 100 + (uint32_t)i;
 		aggregate_add_one(&q, known, 2, BPFPROF_STOP_COMPLETE);
@@ -279,7 +282,7 @@ Test(aggregate, budget)
 	cr_expect_eq(view.counts.nr_taken, nr + 20);
 }
 
-/* Until nothing has room: what is counted nowhere is counted as that. */
+/* In the end nothing has room: samples that count nowhere are counted as lost. */
 Test(aggregate, budget_of_processes)
 {
 	struct bpfprof_sample p = aggregate_sample_of(1, 1, "p");
@@ -307,7 +310,7 @@ Test(aggregate, no_budget_at_all)
 	aggregate_free(NULL);
 }
 
-/* The model: a plain list of what was added. */
+/* The model: a plain list of all additions. */
 #define MODEL_STACKS 3000
 #define MODEL_ADDS 200000
 

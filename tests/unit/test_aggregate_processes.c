@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What an aggregate keeps of processes: titles, containers, ranks and the labels of their calls. */
+/*
+ * The facts about processes in an aggregate: titles, containers, ranks and the labels of their
+ * calls.
+ */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -58,7 +61,7 @@ Test(aggregate, titles)
 	cr_assert_eq(view.nr_titles_over, 0);
 }
 
-/* 256 titles of one process; the others are counted together, and another process has its own. */
+/* One process has 256 titles; further titles count together, and another process has its own. */
 Test(aggregate, titles_too_many)
 {
 	struct bpfprof_sample p = aggregate_sample_of(1, 1, "p"),
@@ -85,7 +88,7 @@ Test(aggregate, titles_too_many)
 	cr_assert_eq(aggregate_count_in_all(&view), 2 * AGGREGATE_MAX_TITLES + 3);
 }
 
-/* The index grows while an element is added: it must go where it is found again. */
+/* The index grows while an element is added: a later search must find the element. */
 Test(aggregate, growth)
 {
 	struct bpfprof_sample p = aggregate_sample_of(1, 1, "p");
@@ -151,7 +154,7 @@ static const char *pod_of(const struct aggregate_view *view, size_t process)
 	return container ? strtab_get(view->strings, view->containers[container - 1].pod) : NULL;
 }
 
-/* Copied once each: what was lent may go away. */
+/* The aggregate copies each fact once; the lent ones may disappear. */
 Test(aggregate, containers)
 {
 	struct container one = container_of_pod("c1", "a"), two = container_of_pod("c2", "b");
@@ -194,7 +197,7 @@ Test(aggregate, container_found_later)
 	cr_assert_eq(view.nr_processes, 1);
 	cr_expect_str_eq(pod_of(&view, 0), "a");
 	cr_expect_eq(view.processes[0].samples, 4);
-	/* It went into another one, under the same name. */
+	/* The process entered another container, under the same name. */
 	add_in(101, 8, &two);
 	aggregate_view_get(made_aggregate, &view);
 	cr_assert_eq(view.nr_processes, 2);
@@ -202,7 +205,9 @@ Test(aggregate, container_found_later)
 	cr_expect_eq(view.processes[0].samples, 4);
 }
 
-/* A sample between an exec's new name and the exec itself knows only what the cgroup says. */
+/*
+ * A sample between an exec's new name and the exec itself knows only the container of the cgroup.
+ */
 Test(aggregate, container_known_better_later)
 {
 	struct container less = container_of_pod("c1", ""), all = container_of_pod("c1", "a");
@@ -244,7 +249,7 @@ static void add_ranked(uint32_t pid, const struct ranks *ranks, const struct con
 	add_with(pid, (struct aggregate_input){ .ranks = ranks, .container = container });
 }
 
-/* Kept once for all processes that say the same; may come after the first sample. */
+/* Equal facts of several processes are kept once, and may come after the first sample. */
 Test(aggregate, ranks)
 {
 	struct ranks one = { .rank = "1", .slurm_job = "77" }, two = { .rank = "2" };
@@ -306,7 +311,7 @@ static const char *label_text(const struct aggregate_view *view, uint64_t frame)
 	return strtab_get(view->labels, (uint32_t)frame);
 }
 
-/* A stack is its leaves and what was walked; the samples are the caller's, label for label. */
+/* A stack is its leaves and the walked frames; the samples have the caller's labels. */
 Test(aggregate, calls)
 {
 	const struct aggregate_call_labels launch = { .function = "cuLaunchKernel",
@@ -391,7 +396,7 @@ Test(aggregate, call_labels_are_cut)
 	cr_expect_str_eq(label_text(&view, empty), "[unknown]");
 }
 
-/* More names, stacks and samples than there is room for. */
+/* There are more names, stacks and samples than room. */
 Test(aggregate, budget_of_calls)
 {
 	const uint64_t values[PROFILE_NR_CALL_VALUES] = { 2 };

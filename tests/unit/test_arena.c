@@ -51,7 +51,7 @@ Test(arena, aligned_and_apart)
 	arena_free(arena);
 }
 
-/* All of the smallest slices given back in any order are one whole again. */
+/* All of the smallest slices, given back in any order, become one whole again. */
 Test(arena, merges)
 {
 	struct arena *arena;
@@ -182,7 +182,9 @@ Test(arena, model)
 			model_give(&m);
 		if (i % 64)
 			continue;
-		/* Taking more than there is wakes what has rested, and nothing else. */
+		/*
+		 * A request for more than is free wakes the slices that have rested, and no others.
+		 */
 		cr_assert_eq(arena_take(m.arena, MODEL_NR + 1, m.now), -ENOSPC);
 		model_wake(&m);
 		cr_assert_eq(arena_nr_used(m.arena), m.nr_used);

@@ -41,7 +41,10 @@ Test(call_table, launches_by_kernel)
 	cr_expect_eq(call_table_nr_stacks(table), 3);
 }
 
-/* Of kernels only, and only of those that nobody has named; what has no room of its own is known to be so. */
+/*
+ * Only launches of kernels without a name count. Those of the common key of a process without room
+ * do not.
+ */
 Test(call_table, kernel_names_of_launches)
 {
 	struct call_table_count counts[] = {
@@ -60,8 +63,8 @@ Test(call_table, kernel_names_of_launches)
 }
 
 /*
- * Where nobody was seen, by the stack of the launch that ended it, under a marker; what no stack came of is
- * told without one.
+ * Idle time in which no thread was seen belongs to the stack of the launch that ended it, under a
+ * marker. Without a stack it has a sample of its own.
  */
 Test(call_table, device_idle)
 {
@@ -85,12 +88,12 @@ Test(call_table, device_idle)
 	call_table_device_idle(table, 7, START_NS, 600, 0);
 	call_table_process(table, 8, START_NS);
 	call_table_device_idle(table, 8, START_NS, 30, 0);
-	call_table_device_idle(table, 9, START_NS, 7, 0); /* of which nothing is known */
+	call_table_device_idle(table, 9, START_NS, 7, 0); /* the process is not known */
 	table_finish(counts, 2, &view);
 	cr_expect_eq(values_at(&view, 3, 1)[PROFILE_DEVICE_IDLE_NS], 500);
 	cr_expect_eq(values_at(&view, 2, 1)[PROFILE_DEVICE_IDLE_NS], 0);
 	cr_expect_null(values_at(&view, 3, 2));
-	/* Of the graph's launches no count came. */
+	/* No count came for the launches of the graph. */
 	cr_expect_eq(value_sum(&view, PROFILE_DEVICE_IDLE_NS), 500 + 60 + 30);
 	for (i = 0; i < view.nr_call_samples; i++)
 		if (view.call_samples[i].values[PROFILE_DEVICE_IDLE_NS] == 30)
@@ -113,7 +116,7 @@ static void send_gap(uint32_t pid, uint64_t leaf, uint64_t begin_ns, uint64_t ns
 	call_table_gap(table, &input, ns, false);
 }
 
-/* Stacks that ran have the gap, with no call above them; the sum is what it was without them. */
+/* Stacks that ran in a gap have its time, with no call above them; the sum stays the same. */
 Test(call_table, device_idle_where)
 {
 	struct call_table_count count = { .key = launch_of(7, 0x10), .count.calls = 9 };
@@ -123,11 +126,11 @@ Test(call_table, device_idle_where)
 
 	send_gap(7, 11, 100, second);
 	send_gap(7, 12, 100, second / 2);
-	call.va = call_ns; /* long, and but for a moment somebody was seen */
+	call.va = call_ns; /* long, and a thread was seen nearly all the time */
 	call.idle_ns = 100;
 	send_stack(&call, 7, 1);
 	send_gap(7, 11, 200, 1000);
-	call.va = 3000; /* short: with what no stack came of */
+	call.va = 3000; /* short: shared out together with gaps without a stack */
 	call.idle_ns = 200;
 	send_stack(&call, 7, 2);
 	call_table_device_idle(table, 7, START_NS, call_ns + 3000 + 5000, 0);
@@ -141,7 +144,7 @@ Test(call_table, device_idle_where)
 	cr_expect_eq(value_sum(&view, PROFILE_DEVICE_IDLE_NS), 0);
 }
 
-/* A gap over the border is told when it ends, and so is what ran in it before. */
+/* A gap across the boundary is reported when it ends, with the stacks from before the boundary. */
 Test(call_table, device_idle_over_boundary)
 {
 	struct call_table_count count = { .key = launch_of(7, 0x10), .count.calls = 9 };
@@ -166,7 +169,10 @@ Test(call_table, device_idle_over_boundary)
 	cr_expect_eq(values_at(&view, 3, 1)[PROFILE_DEVICE_IDLE_NS], 2 * second);
 }
 
-/* By the stacks that its calls were seen with; what no stack is known of is told without one. */
+/*
+ * Completed calls belong to the stacks that came with the calls. Without a stack they have a sample
+ * of their own.
+ */
 Test(call_table, complete)
 {
 	struct call_table_count counts[] = {
@@ -182,7 +188,7 @@ Test(call_table, complete)
 	for (i = 0; i < 8; i++)
 		call_table_complete(table, &counts[0].key, 100);
 	call_table_complete(table, &counts[1].key, UINT64_MAX);
-	call_table_complete(table, &counts[1].key, 5); /* does not go round */
+	call_table_complete(table, &counts[1].key, 5); /* does not wrap around */
 	table_finish(counts, 2, &view);
 	cr_expect_eq(values_at(&view, 1, 1)[PROFILE_COMPLETED], 6);
 	cr_expect_eq(values_at(&view, 1, 1)[PROFILE_COMPLETE_NS], 600);
@@ -196,7 +202,7 @@ Test(call_table, complete)
 	cr_expect_str_eq(label_at(&view, i, 0), "ncclBroadcast");
 }
 
-/* Whatever the proportions, the shares are the count: none is lost by rounding. */
+/* The shares add up to the count for any proportions: rounding loses nothing. */
 Test(call_table, shares_add_up)
 {
 	static const uint64_t totals[] = { 1, 2, 7, 1000003, 1ULL << 40, UINT64_MAX };
@@ -234,7 +240,10 @@ Test(call_table, shares_add_up)
 	}
 }
 
-/* By what was seen of bytes and time where there is any; else by how often it was seen. */
+/*
+ * Bytes and time are shared by the reported bytes and time if there are any; otherwise by the
+ * number of stacks.
+ */
 Test(call_table, shares_by_what_was_seen)
 {
 	struct bpfprof_gpu_call small = call_of(key_of(7, "cuMemcpyHtoD_v2")), large = small;
@@ -258,7 +267,7 @@ Test(call_table, shares_by_what_was_seen)
 	cr_expect_eq(values_at(&view, 1, 2)[PROFILE_BLOCKED_NS], 25);
 }
 
-/* Counted, never seen; seen, and counted as zero: neither is made up. */
+/* A count without a stack, and a stack whose count is 0: neither is invented. */
 Test(call_table, nothing_seen_and_nothing_counted)
 {
 	struct bpfprof_gpu_call call = call_of(key_of(7, "cuStreamSynchronize"));
@@ -276,7 +285,7 @@ Test(call_table, nothing_seen_and_nothing_counted)
 	cr_expect_eq(view.processes[view.call_samples[0].at.process].pid, 9);
 }
 
-/* Sums of what a target says do not wrap around to a small share. */
+/* Sums of a target's numbers do not wrap around to a small share. */
 Test(call_table, largest_values)
 {
 	struct bpfprof_gpu_call call = call_of(key_of(7, "cuMemcpyHtoD_v2"));
@@ -286,7 +295,7 @@ Test(call_table, largest_values)
 	};
 	struct aggregate_view view;
 
-	call.bytes = call.ns = 1ULL << 63; /* twice that is nothing */
+	call.bytes = call.ns = 1ULL << 63; /* the sum of both wraps around to 0 */
 	send_stack(&call, 7, 1);
 	send_stack(&call, 7, 1);
 	call.bytes = call.ns = 1;
@@ -300,7 +309,9 @@ Test(call_table, largest_values)
 	cr_expect_eq(values_at(&view, 1, 2)[PROFILE_MOVED_BYTES], 1);
 }
 
-/* What an entry's stack begins, the return's record ends; both are one call. */
+/*
+ * The stack of the entry begins the call, and the record of the return ends it; both are one call.
+ */
 Test(call_table, begun_and_returned)
 {
 	struct bpfprof_gpu_call call = call_of(key_of(7, "cuMemAlloc_v2")), other;
@@ -323,7 +334,7 @@ Test(call_table, begun_and_returned)
 	call.va = VA;
 	send_call(&call, 70);
 	cr_expect(memory_of(7).allocations == 1 && memory_of(7).live_bytes == 4096);
-	/* The number of the thread is another's by now, in another process. */
+	/* The tid belongs to another thread now, in another process. */
 	other = call_of(key_of(8, "cuMemAlloc_v2"));
 	other.begin_ns = call.begin_ns;
 	other.flags = BPFPROF_CALL_STACK;
@@ -339,7 +350,7 @@ Test(call_table, begun_and_returned)
 	cr_expect_eq(view.call_samples[0].values[PROFILE_MOVED_BYTES], 0);
 }
 
-/* The thread's next call takes the place of the one before, returned or not. */
+/* The thread's next call replaces the one before, returned or not. */
 Test(call_table, thread_numbers_again)
 {
 	struct bpfprof_gpu_call first = call_of(key_of(7, "cuStreamSynchronize"));
@@ -353,7 +364,7 @@ Test(call_table, thread_numbers_again)
 	cr_expect_not(call_table_open_stack(table, 70, first.begin_ns, &two));
 	cr_assert(call_table_open_stack(table, 70, second.begin_ns, &two));
 	cr_expect_neq(one, two);
-	/* So many threads do not fill anything: the oldest one goes. */
+	/* Very many threads do not fill the table: the oldest one is removed. */
 	for (uint32_t tid = 1000; tid < 40000; tid++)
 		send_stack(&first, tid, 1);
 	cr_expect_not(call_table_open_stack(table, 70, second.begin_ns, &two));
@@ -361,7 +372,10 @@ Test(call_table, thread_numbers_again)
 	cr_expect_eq(table_lost("stacks_no_room"), 0);
 }
 
-/* As a finalizer's in a collection of Python's: each keeps its own stack, as many as are followed. */
+/*
+ * Calls inside each other, such as a finalizer's in a garbage collection: each keeps its own stack,
+ * up to the followed depth.
+ */
 Test(call_table, calls_inside_each_other)
 {
 	struct bpfprof_gpu_call calls[BPFPROF_GPU_MAX_OPEN + 1];
@@ -422,7 +436,7 @@ Test(call_table, labels_of_calls)
 	cr_expect(!call->stream && !call->kernel && !call->comm && !call->op);
 }
 
-/* A leaf more, once; what is no stack, or has no room, stays as it is. */
+/* A leaf is added once. A call without a stack, or without room, stays as it is. */
 Test(call_table, stack_with_a_leaf)
 {
 	struct bpfprof_sample sample = { .task = { .pid = 7, .tid = 7, .start_ns = START_NS } };
@@ -451,7 +465,7 @@ Test(call_table, stack_with_a_leaf)
 	cr_expect_eq(aggregate_stack_with(table_aggregate, UINT32_MAX, kernel), UINT32_MAX);
 	cr_expect_eq(aggregate_stack_with(table_aggregate, (uint32_t)view.nr_stacks, kernel),
 		     view.nr_stacks);
-	/* So often that it is longer than any stack may be, and beyond the budget. */
+	/* The leaf is added until the stack is longer than a stack may be, and over the budget. */
 	for (int i = 0; i < 3000; i++)
 		with = aggregate_stack_with(table_aggregate, with, kernel);
 	aggregate_view_get(table_aggregate, &view);
@@ -479,7 +493,9 @@ Test(call_table, stack_with_a_leaf_without_room)
 	cr_expect_eq(view.nr_stacks - 2 + view.nr_table_full, 19998);
 }
 
-/* Who was described by a stack is not any more, until another comes. */
+/*
+ * A stack describes a process. The description can be dropped, and comes back with the next stack.
+ */
 Test(call_table, undescribed)
 {
 	struct bpfprof_gpu_call call = call_of(launch_of(7, 1));
@@ -495,7 +511,7 @@ Test(call_table, undescribed)
 	cr_expect(call_table_is_described(table, 7, START_NS));
 }
 
-/* One of which no stack came has its pid all the same, where the kernel's pids are ours. */
+/* A process without a stack has its pid, too, if the kernel's pids are those of bpfprof. */
 Test(call_table, pid_without_a_stack)
 {
 	struct call_table_count counts[] = { { .key = launch_of(7, 1), .count.calls = 5 },

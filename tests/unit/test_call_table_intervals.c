@@ -7,7 +7,10 @@
 #include "profile/aggregate.h"
 #include "call_table_made.h"
 
-/* What is allocated stays under its stack; where calls come from when none is sent is what was sent last. */
+/*
+ * Allocated memory stays with its stack. Calls without a stack in this interval belong to the last
+ * stacks.
+ */
 Test(call_table, next_interval)
 {
 	struct bpfprof_gpu_call made = call_of(key_of(7, "cuMemAlloc_v2"));
@@ -34,7 +37,7 @@ Test(call_table, next_interval)
 	table_finish(counts, 2, &view);
 	counts[0].count = (struct bpfprof_gpu_count){ 0 };
 	counts[1].count.calls = 8;
-	for (int i = 0; i < 3; i++) { /* and so it stays */
+	for (int i = 0; i < 3; i++) { /* the result does not change */
 		table_next(counts, 2, &view);
 		cr_assert_eq(view.nr_call_samples, 3);
 		cr_expect_eq(view.counts.nr_taken, 0, "none came in this one");
@@ -44,7 +47,7 @@ Test(call_table, next_interval)
 		cr_expect_eq(values_at(&view, 2, 4)[PROFILE_CALLS], 2);
 		cr_expect_str_eq(kernel_name(7, 0x10), "scale");
 	}
-	/* One that is sent is truer than those before. */
+	/* A stack of this interval replaces the older ones. */
 	table_next(NULL, 0, NULL);
 	send_stack(&launched, 7, 4);
 	table_finish(counts, 2, &view);
@@ -58,7 +61,7 @@ Test(call_table, next_interval)
 	cr_expect_eq(table_lost("stacks_no_room"), 0);
 }
 
-/* A call that has begun in one interval and returns in another has its stack still. */
+/* A call that begins in one interval and returns in another still has its stack. */
 Test(call_table, next_interval_of_an_open_call)
 {
 	struct bpfprof_gpu_call call = call_of(key_of(7, "cuStreamSynchronize"));
@@ -78,7 +81,7 @@ Test(call_table, next_interval_of_an_open_call)
 	cr_expect_eq(values_at(&view, 1, 1)[PROFILE_BLOCKED_NS], 900);
 }
 
-/* Nothing is known any more of what has ended; what is known of others is theirs still. */
+/* The table forgets processes that have ended, and keeps the facts about the others. */
 Test(call_table, next_interval_forgets)
 {
 	struct bpfprof_task_id task = { .start_ns = START_NS };
@@ -108,7 +111,7 @@ Test(call_table, next_interval_forgets)
 	}
 }
 
-/* What a process has device_idle in all is shared out once: what is new, in each. */
+/* The idle time of a process is shared out once: each interval has the new part. */
 Test(call_table, device_idle_by_interval)
 {
 	struct call_table_count count = { .key = launch_of(7, 0x10), .count.calls = 9 };
@@ -129,7 +132,7 @@ Test(call_table, device_idle_by_interval)
 	table_finish(&count, 1, &view);
 	cr_expect_eq(value_sum(&view, PROFILE_DEVICE_IDLE_NS), 100);
 	cr_expect_eq(values_at(&view, 3, 1)[PROFILE_DEVICE_IDLE_NS], 50);
-	/* Of a stack it is known before the kernel is asked. */
+	/* The stack reports the time before the kernel does. */
 	table_next(NULL, 0, NULL);
 	call.va = 30;
 	send_stack(&call, 7, 1);
@@ -141,7 +144,10 @@ Test(call_table, device_idle_by_interval)
 	cr_expect_eq(value_sum(&view, PROFILE_DEVICE_IDLE_NS), 5);
 }
 
-/* In the interval in which it is known, on the stacks of the call, though none is made there. */
+/*
+ * A completion counts in its interval, on the stacks of the call, even without a call in that
+ * interval.
+ */
 Test(call_table, complete_by_interval)
 {
 	struct call_table_count count = { .key = key_of(7, "ncclAllReduce"), .count.calls = 2 };
@@ -163,7 +169,7 @@ Test(call_table, complete_by_interval)
 	cr_expect_eq(value_sum(&view, PROFILE_CALLS), 0);
 }
 
-/* A call that has not returned has waited: in each interval for a part of it, with its stack. */
+/* A call that has not returned has waited: each interval has a part of the wait, with its stack. */
 Test(call_table, waits_by_interval)
 {
 	struct call_table_count count = { .key = key_of(7, "cuStreamSynchronize"),
@@ -180,12 +186,12 @@ Test(call_table, waits_by_interval)
 	send_stack(&other, 8, 2);
 	send_stack(&other, 8, 2);
 	call_table_waits(table, &open, 7, 4000);
-	call_table_waits(table, &open, 9, 4000); /* of which nothing is known */
+	call_table_waits(table, &open, 9, 4000); /* the process is not known */
 	count.count.ns = 3000 + 100;
 	table_finish(&count, 1, &view);
 	cr_expect_eq(values_at(&view, 1, 1)[PROFILE_BLOCKED_NS], 3000);
 	cr_expect_eq(values_at(&view, 1, 2)[PROFILE_BLOCKED_NS], 100);
-	/* No other call was seen with its stack: it is kept all the same. */
+	/* No other call came with this stack, but the stack is kept. */
 	table_next(NULL, 0, NULL);
 	other.begin_ns = 5000;
 	send_stack(&other, 8, 2);
@@ -208,7 +214,7 @@ Test(call_table, waits_by_interval)
 	cr_expect_eq(values_at(&view, 1, 2)[PROFILE_BLOCKED_NS], 50);
 }
 
-/* Half of the next aggregate is for its own stacks; what has no room is counted. */
+/* Half of the next aggregate is for stacks that roll over; stacks without room are counted. */
 Test(call_table, next_interval_is_bounded)
 {
 	struct aggregate *before = table_aggregate;

@@ -25,13 +25,13 @@ Test(call_table, live_and_peak)
 	cr_expect(memory.live_bytes == 700 && memory.peak_bytes == 1500);
 	cr_expect(memory.allocations == 3 && memory.frees == 1 && !memory.unknown_frees);
 	send_release(7, VA); /* twice */
-	send_release(7, VA + 1); /* from before our time */
-	send_release(7, 0); /* allowed, nothing */
-	send_release(8, VA + 1000); /* another's address */
+	send_release(7, VA + 1); /* allocated before the recording */
+	send_release(7, 0); /* allowed; frees nothing */
+	send_release(8, VA + 1000); /* another process's address */
 	memory = memory_of(7);
 	cr_expect(memory.live_bytes == 700 && memory.frees == 3 && memory.unknown_frees == 2);
 	cr_expect(memory_of(8).unknown_frees == 1 && memory_of(8).live_bytes == 0);
-	/* Its free was not seen: there cannot be two. */
+	/* Its free raised no event: two allocations at one address are impossible. */
 	send_alloc(7, VA + 1000, 50);
 	memory = memory_of(7);
 	cr_expect(memory.live_bytes == 250 && memory.peak_bytes == 1500);
@@ -41,7 +41,7 @@ Test(call_table, live_and_peak)
 	cr_expect_eq(memory_of(7).live_bytes, 0);
 }
 
-/* A call that failed has allocated nothing, one inside another is not told twice. */
+/* A failed call has allocated nothing, and a nested call counts once. */
 Test(call_table, failed_and_nested)
 {
 	struct bpfprof_gpu_call call = call_of(key_of(7, "cuMemAlloc_v2"));
@@ -101,7 +101,9 @@ static void expect_memory(uint64_t live, uint64_t frees, uint64_t unknown)
 		  memory.frees, memory.unknown_frees);
 }
 
-/* Memory by handle: until nothing refers to it and it is mapped nowhere, in either order. */
+/*
+ * Memory by handle lives until its last reference and its last mapping are gone, in either order.
+ */
 Test(call_table, handles_and_mappings)
 {
 	create(0x10, 100);
@@ -123,13 +125,13 @@ Test(call_table, handles_and_mappings)
 	expect_memory(1000, 1, 0);
 	let_go(0x20);
 	expect_memory(0, 2, 0);
-	let_go(0x20); /* once too often */
+	let_go(0x20); /* one release too many */
 	expect_memory(0, 3, 1);
 	cr_expect_eq(memory_of(7).peak_bytes, 1100);
 	cr_expect_eq(memory_of(7).allocations, 2);
 }
 
-/* What was retained is given back by as many releases; one too many is of something unknown. */
+/* A retained handle needs as many releases. One release too many frees unknown memory. */
 Test(call_table, retained_handles)
 {
 	create(0x10, 100);
@@ -145,7 +147,7 @@ Test(call_table, retained_handles)
 	expect_memory(100, 1, 1);
 	let_go(0x10);
 	expect_memory(0, 2, 1);
-	/* Another's, or from before our time: its bytes are not ours. */
+	/* Memory of another process, or from before the recording, has no bytes here. */
 	memory_send("cuMemImportFromShareableHandle", 0x30, 0, 0);
 	map(VA, 100, 0x30);
 	let_go(0x30);
@@ -158,14 +160,14 @@ Test(call_table, retained_handles)
 	cr_expect_eq(memory_of(7).allocations, 1);
 }
 
-/* What is told again must have ended, though that was not seen. */
+/* A handle that is allocated again must have been freed, though this raised no event. */
 Test(call_table, handles_again)
 {
 	create(0x10, 100);
 	map(VA, 100, 0x10);
 	create(0x10, 30);
 	expect_memory(30, 0, 0);
-	unmap(VA, 100); /* that was the one before */
+	unmap(VA, 100); /* this is the older mapping */
 	let_go(0x10);
 	expect_memory(0, 1, 0);
 	create(0x20, 5);
@@ -185,7 +187,7 @@ Test(call_table, handles_again)
 	cr_expect_eq(table_lost("mappings_no_room"), 0);
 }
 
-/* A mapping that there is no room for does not keep what is mapped. */
+/* A mapping without room does not keep its memory. */
 Test(call_table, mappings_are_bounded)
 {
 	uint64_t most = CALL_TABLE_MAX_PROCESS_LIVE, i;
@@ -207,7 +209,7 @@ Test(call_table, mappings_are_bounded)
 	call_table_exit(table, &(struct bpfprof_task_id){ .pid = 7, .start_ns = START_NS });
 }
 
-/* Nested and outside of the steps: followed, not counted. */
+/* Nested calls and calls outside of the steps are followed, and not counted. */
 Test(call_table, unmapped_outside_of_steps)
 {
 	struct bpfprof_gpu_call call = call_of(key_of(7, "cuMemUnmap"));
@@ -222,7 +224,7 @@ Test(call_table, unmapped_outside_of_steps)
 	expect_memory(0, 0, 0);
 }
 
-/* Live bytes lie with the stack that allocated them, whoever frees them. */
+/* Live bytes stay with the stack that allocated them, whichever stack frees them. */
 Test(call_table, live_bytes_by_stack)
 {
 	struct bpfprof_gpu_call call = call_of(key_of(7, "cuMemAlloc_v2"));
@@ -247,7 +249,7 @@ Test(call_table, live_bytes_by_stack)
 	cr_expect_eq(value_sum(&view, PROFILE_CALLS), 3);
 }
 
-/* Memory of the device and of the host are never added up, even where their addresses are the same. */
+/* Memory of the device and of the host are never added up, even if their addresses are the same. */
 Test(call_table, host_memory)
 {
 	struct call_table_count counts[] = {
@@ -277,7 +279,10 @@ Test(call_table, host_memory)
 	cr_expect_eq(value_sum(&view, PROFILE_MOVED_BYTES), 0);
 }
 
-/* Of memory that is the device's already: told apart, with the stack that came with it, or without. */
+/*
+ * Tensors lie in memory that the device's allocations count already: they are separate, with the
+ * stack that came with them, or without.
+ */
 Test(call_table, tensor_memory)
 {
 	struct bpfprof_gpu_call call = call_of(key_of(7, "pytorch:malloc"));
@@ -307,7 +312,7 @@ Test(call_table, tensor_memory)
 	cr_expect_eq(value_sum(&view, PROFILE_INUSE_BYTES), 0);
 }
 
-/* Of that process alone; one that has its number before or after is another. */
+/* An exit drops the bytes of that process only; another process with the same pid keeps its own. */
 Test(call_table, exit_drops_live_bytes)
 {
 	struct bpfprof_task_id task = { .pid = 7, .tid = 7, .start_ns = START_NS };
@@ -357,7 +362,7 @@ Test(call_table, allocations_are_bounded)
 	cr_expect_eq(memory_of(10).live_bytes, 1);
 }
 
-/* What the driver hands out has room beside all the tensors there are. */
+/* The driver's allocations have room beside all the tensors. */
 Test(call_table, tensors_leave_room)
 {
 	struct bpfprof_gpu_event event = {
@@ -379,7 +384,10 @@ Test(call_table, tensors_leave_room)
 	cr_expect_eq(table_lost("allocations_no_room"), 6);
 }
 
-/* One that calls from everywhere: its calls are told, the stacks of others come through. */
+/*
+ * One process calls from very many stacks: its calls are counted, and stacks of other processes
+ * still have room.
+ */
 Test(call_table, stacks_are_bounded)
 {
 	struct bpfprof_gpu_call call = call_of(launch_of(7, 1)), other = call_of(launch_of(8, 1));
@@ -411,7 +419,7 @@ Test(call_table, processes_are_bounded)
 	cr_expect_eq(memory_of(1).live_bytes, 2);
 }
 
-/* An aggregate that is full takes no more: what is in it is still told, the rest is counted. */
+/* A full aggregate takes no new stack: its samples are still reported, and the rest is counted. */
 Test(call_table, full_aggregate)
 {
 	static struct call_table_count counts[4000];
@@ -452,7 +460,7 @@ Test(call_table, no_aggregate_to_speak_of)
 	}
 }
 
-/* Records as nobody should send them: bounded, counted, no crash. */
+/* Records that no kernel sends: they are bounded and counted, and nothing crashes. */
 Test(call_table, hostile_records)
 {
 	static const uint32_t numbers[] = { 0, 250, 255, 256, 65535, UINT32_MAX };
@@ -478,7 +486,7 @@ Test(call_table, hostile_records)
 	cr_expect_str_eq(label_at(&view, 0, 0), "[unknown]");
 }
 
-/* No device has so much; the sums of a process stay sums. */
+/* No device has so much memory: the sums of a process do not overflow. */
 Test(call_table, absurd_allocations)
 {
 	struct call_table_memory memory;
@@ -494,7 +502,7 @@ Test(call_table, absurd_allocations)
 	cr_expect(memory.live_bytes == 0 && memory.frees == 100 && !memory.unknown_frees);
 }
 
-/* What is known of a process comes with its stacks, later words before earlier ones. */
+/* Stacks describe their process; a later description replaces an earlier one. */
 Test(call_table, processes_are_described)
 {
 	struct container container = { .id = "c1", .pod = "pod", .namespace = "ml", .rank = "0" };

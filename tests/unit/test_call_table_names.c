@@ -11,7 +11,7 @@
 #include "profile/aggregate.h"
 #include "call_table_made.h"
 
-/* A look-up by another name: that many calls with the key were of the one before. */
+/* A look-up by another name: that many calls with the key belong to the earlier kernel. */
 static void reused_send(struct bpfprof_gpu_key key, uint64_t calls)
 {
 	struct bpfprof_gpu_call call = { .key = key, .bytes = calls, .flags = BPFPROF_CALL_REUSED };
@@ -19,7 +19,7 @@ static void reused_send(struct bpfprof_gpu_key key, uint64_t calls)
 	send_call(&call, 7);
 }
 
-/* That was all of it, or it cannot be told. */
+/* The last record of the counts: all came, or they cannot be separated. */
 static void told_send(uint32_t pid, uint64_t handle, bool all)
 {
 	struct bpfprof_gpu_key key = { .start_ns = START_NS, .pid = pid, .handle = handle };
@@ -60,7 +60,10 @@ Test(call_table, names_and_aliases)
 	cr_expect_str_eq(kernel_name(7, 1), "plain");
 	name_send(7, 0, 0, "null");
 	cr_expect_str_eq(kernel_name(7, 0), "(none)");
-	/* Who has looked up what has no name has elements of maps, too, and is forgotten when it ends. */
+	/*
+	 * A process that only looks names up has elements in maps, too, and is forgotten when it
+	 * ends.
+	 */
 	name_send(10, 1, 0, "");
 	cr_expect_not_null(process_at(10, START_NS));
 	key = launch_of(9, 5);
@@ -82,7 +85,7 @@ static void add_part(void *arg, const struct call_table_count *part)
 	parts[nr_parts++] = *part;
 }
 
-/* The parts of what was counted from before to now, with the rest as the last one. */
+/* The parts of the count between before and now; the last part is the present kernel. */
 static void split(struct bpfprof_gpu_key key, uint64_t before, uint64_t now)
 {
 	struct call_table_count count = { .key = key, .count.calls = now - before };
@@ -103,7 +106,7 @@ static void expect_part(size_t at, uint64_t calls, const char *name)
 	cr_expect_eq(parts[at].key.handle, 1, "it is shown");
 }
 
-/* What was launched before a handle was given to another kernel stays what it was, with its stacks. */
+/* Launches keep the name of their kernel, and their stacks, after another kernel got the handle. */
 Test(call_table, handles_of_kernels_again)
 {
 	struct bpfprof_gpu_key key = launch_of(7, 1), other = launch_of(7, 1);
@@ -139,7 +142,7 @@ Test(call_table, handles_of_kernels_again)
 	cr_expect_eq(values_at(&view, 2, 1)[PROFILE_CALLS], 10);
 	cr_expect_eq(values_at(&view, 2, 2)[PROFILE_CALLS], 20);
 	cr_expect_eq(values_at(&view, 2, 3)[PROFILE_CALLS], 30);
-	/* Of an interval, wherever its borders are; and as many as were counted by then. */
+	/* The split also holds within an interval, and for the counts at its end. */
 	split(key, 4, 12);
 	cr_assert_eq(nr_parts, 3);
 	expect_part(0, 6, "(none)");
@@ -152,14 +155,14 @@ Test(call_table, handles_of_kernels_again)
 	cr_assert_eq(nr_parts, 2);
 	expect_part(0, 5, "first");
 	expect_part(1, 1, "second");
-	other.stream = 9; /* was not counted by then */
+	other.stream = 9; /* it had no count at that time */
 	split(other, 0, 6);
 	cr_assert_eq(nr_parts, 1);
 	expect_part(0, 6, "second");
 	cr_expect_eq(table_lost("kernel_handles_reused_no_room"), 0);
 }
 
-/* Of launches whose time is known it says which kernel that was. */
+/* The time of a launch shows which kernel had the handle. */
 Test(call_table, kernels_at_a_time)
 {
 	uint64_t times[3];
@@ -181,7 +184,7 @@ Test(call_table, kernels_at_a_time)
 	cr_expect_null(call_table_kernel(table, &key));
 }
 
-/* Where the two cannot be told apart neither name is given. */
+/* If two kernels cannot be distinguished, neither name is given. */
 Test(call_table, kernels_that_are_mixed)
 {
 	struct bpfprof_gpu_key key = launch_of(7, 1);
@@ -195,7 +198,7 @@ Test(call_table, kernels_that_are_mixed)
 	cr_expect_str_eq(kernel_name(7, 1), "(none)");
 	call_table_kernel_set(table, &key, "third");
 	cr_expect_str_eq(kernel_name(7, 1), "(none)", "of one of them at most");
-	/* What was told so is remembered at the next look-ups, whatever they say. */
+	/* Later look-ups do not change that, whatever they report. */
 	name_send(7, 1, 0, "second");
 	name_send_as(BPFPROF_NAME_UNSEEN, 7, 1, 0, "second");
 	cr_expect_str_eq(kernel_name(7, 1), "(none)");
@@ -208,14 +211,17 @@ Test(call_table, kernels_that_are_mixed)
 	cr_assert_eq(nr_parts, 2);
 	expect_part(0, 10, "(none)");
 	expect_part(1, 5, "fourth");
-	/* Some of it is lost. */
+	/* A part of the counts is lost. */
 	name_send_as(BPFPROF_NAME_REUSED, 7, 1, 0, "fifth");
 	told_send(7, 1, false);
 	name_send(7, 1, 0, "fifth");
 	split(key, 0, 20);
 	cr_assert_eq(nr_parts, 2);
 	expect_part(1, 10, "(none)");
-	/* Looked up once more all that was told of neither has no name, what is launched from then on has. */
+	/*
+	 * After one more look-up, launches of both kernels have no name; later launches have the
+	 * new name.
+	 */
 	name_send_as(BPFPROF_NAME_REUSED, 7, 1, 0, "fifth");
 	reused_send(key, 30);
 	told_send(7, 1, true);
@@ -227,13 +233,13 @@ Test(call_table, kernels_that_are_mixed)
 	name_send(7, 2, 0, "known");
 	name_send_as(BPFPROF_NAME_REUSED, 7, 2, 99, "");
 	cr_expect_str_eq(kernel_name(7, 2), "(none)");
-	/* An end of a key whose handle has none. */
+	/* The end of a key whose handle has no end. */
 	reused_send(launch_of(7, 3), 10);
 	name_send(7, 3, 0, "again");
 	cr_expect_eq(call_table_nr_parts(table), 6);
 }
 
-/* The word that a handle is another kernel's, or the end of it, does not come: no name is guessed. */
+/* The record of the reuse, or its end, does not come: no name is guessed. */
 Test(call_table, kernels_whose_names_are_lost)
 {
 	struct bpfprof_gpu_key key = launch_of(7, 1);
@@ -254,7 +260,7 @@ Test(call_table, kernels_whose_names_are_lost)
 	cr_assert_eq(nr_parts, 2);
 	expect_part(0, 10, "(none)");
 	expect_part(1, 5, "fourth");
-	/* Of a handle of which nothing was known before, too. */
+	/* The same holds for a handle that was not known before. */
 	told_send(7, 2, false);
 	name_send_as(BPFPROF_NAME_UNSEEN, 7, 2, 0, "first");
 	cr_expect_str_eq(kernel_name(7, 2), "(none)");
@@ -270,7 +276,7 @@ Test(call_table, kernels_named_by_two_threads)
 	name_send_as(BPFPROF_NAME_REUSED, 7, 1, 0, "second");
 	name_send(7, 1, 0, "second");
 	reused_send(key, 10);
-	call_table_kernel_set(table, &key, "third"); /* by a stack, meanwhile */
+	call_table_kernel_set(table, &key, "third"); /* a stack reports this one meanwhile */
 	told_send(7, 1, true);
 	split(key, 0, 15);
 	cr_assert_eq(nr_parts, 2);
@@ -278,7 +284,7 @@ Test(call_table, kernels_named_by_two_threads)
 	expect_part(1, 5, "second");
 }
 
-/* After an interval nothing is kept of what had ended; the next one counts from its own border. */
+/* An interval forgets ended generations; the next one counts from its own boundary. */
 Test(call_table, handles_again_in_intervals)
 {
 	struct bpfprof_gpu_key key = launch_of(7, 1), unknown = launch_of(8, 1);
@@ -306,7 +312,7 @@ Test(call_table, handles_again_in_intervals)
 	}
 	cr_expect_eq(table_lost("kernel_names_no_room"), 0);
 	cr_expect_eq(table_lost("kernel_handles_reused_no_room"), 0);
-	/* Of who is not known yet it may still be asked for. */
+	/* The names of a process that is not described yet may still be needed. */
 	name_send(8, 1, 0, "first");
 	name_send_as(BPFPROF_NAME_REUSED, 8, 1, 0, "second");
 	reused_send(unknown, 5);
@@ -319,7 +325,10 @@ Test(call_table, handles_again_in_intervals)
 	expect_part(0, 5, "first");
 }
 
-/* One that reuses handles without end takes no room of others; what it launches has no name then. */
+/*
+ * A process that reuses handles without end takes no room of others; its launches then have no
+ * name.
+ */
 Test(call_table, handles_again_are_bounded)
 {
 	struct bpfprof_gpu_key key = launch_of(7, 1);
@@ -349,7 +358,7 @@ Test(call_table, handles_again_are_bounded)
 	cr_expect_eq(table_lost("kernel_handles_reused_no_room"), 2);
 }
 
-/* What a launched graph has in it is a frame; one of which nothing is known has none. */
+/* The kernels of a launched graph are a frame; a graph without known content has no such frame. */
 Test(call_table, graphs)
 {
 	struct call_table_count counts[4];
@@ -412,7 +421,7 @@ Test(call_table, names_without_an_end)
 	memset(e.name, 'x', sizeof(e.name));
 	call_table_name(table, &e);
 	cr_expect_eq(strlen(kernel_name(7, 1)), sizeof(e.name) - 1);
-	/* Another one that begins so is another one, and what could be demangled of it is not. */
+	/* Another name with the same beginning stays different, and is not demangled. */
 	memcpy(e.name, "_Z3foov.", 8);
 	e.handle = 2;
 	call_table_name(table, &e);
@@ -428,7 +437,7 @@ Test(call_table, names_without_an_end)
 		cr_assert(*c >= ' ' && *c < 0x7f, "it is for a terminal");
 }
 
-/* What one may have is less than all there is: the next one gets its own. */
+/* One process may have less than all the room: the next process gets its own. */
 Test(call_table, names_of_one_process)
 {
 	const struct bpfprof_gpu_key first = launch_of(7, 1);
@@ -447,7 +456,7 @@ Test(call_table, names_of_one_process)
 	cr_expect_eq(table_lost("kernel_names_no_room"), 3);
 }
 
-/* Long names are no way around it; one that takes another's place costs what it is longer. */
+/* Long names do not avoid the limit; a longer name that replaces another costs the difference. */
 Test(call_table, name_bytes_of_one_process)
 {
 	const struct bpfprof_gpu_key first = launch_of(7, 1);
@@ -466,7 +475,7 @@ Test(call_table, name_bytes_of_one_process)
 	name_send(8, 1, 0, name);
 	cr_expect_str_eq(kernel_name(8, 1), name);
 	cr_expect_eq(table_lost("kernel_names_no_room"), 3);
-	/* What it gives back is to be had again. */
+	/* Freed room can be used again. */
 	call_table_kernel_set(table, &first, "s");
 	name_send(7, fit + 1, 0, "t");
 	cr_expect_str_eq(kernel_name(7, fit + 1), "t");

@@ -77,7 +77,7 @@ Test(calls, is_step)
 	cr_expect_not(calls_is_step("ray::MapWorker(Map(f.g)).__init__"));
 }
 
-/* The three dots of a title that was cut are no method. */
+/* The three dots of a shortened title are no method. */
 Test(calls, cut)
 {
 	char title[TITLE_MAX + 1];
@@ -97,7 +97,7 @@ Test(calls, cut)
 	cr_expect_null(calls.class);
 }
 
-/* What is known of the class outlives what was lost. */
+/* The class stays known when changes are lost. */
 Test(calls, lost)
 {
 	struct calls calls = { 0 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The reader of .eh_frame over images made here: what compilers do not write, what is malformed,
- * and the exact rows. tests/hostbpf/test_libdw.c compares it with libdw over real files.
+ * The reader of .eh_frame over images that are made here: tables that no compiler writes, malformed
+ * tables, and the exact rows. tests/hostbpf/test_libdw.c compares it with libdw over real files.
  */
 #include <criterion/criterion.h>
 #include <dwarf.h>
@@ -95,7 +95,7 @@ Test(cfi, wide_records)
 	}
 }
 
-/* Places in the code may not go back, nor wrap. */
+/* Addresses in the code must not go back, nor wrap. */
 Test(cfi, locations_that_go_back)
 {
 	struct cfi_bench *b = cfi_bench_new();
@@ -161,7 +161,7 @@ Test(cfi, signal_frame)
 	}
 }
 
-/* Several functions at one address, of which one has code; functions that overlap. */
+/* Several functions at one address, and only one has code; functions that overlap. */
 Test(cfi, empty_and_overlapping_functions)
 {
 	for (int with_hdr = 0; with_hdr < 2; with_hdr++) {
@@ -195,7 +195,7 @@ Test(cfi, empty_and_overlapping_functions)
 	}
 }
 
-/* What a search table may say that is not so. */
+/* Search tables with false content. */
 Test(cfi, malformed_table)
 {
 	struct cfi_bench *b = cfi_bench_new();
@@ -234,7 +234,7 @@ Test(cfi, malformed_table)
 	cfi_bench_free(b);
 }
 
-/* Headers of the table that say less, or nothing that can be used. */
+/* Headers of search tables that are smaller, or unusable. */
 Test(cfi, table_headers)
 {
 	struct cfi_bench *b = cfi_bench_new();
@@ -269,14 +269,14 @@ Test(cfi, table_headers)
 	cfi_bench_free(b);
 }
 
-/* Without section headers and search table, the records are found by their looks. */
+/* Without section headers and search table, the records are found by their content. */
 Test(cfi, found_by_scanning)
 {
 	struct cfi_bench *b = cfi_bench_new();
 	size_t cie, fde;
 	Elf64_Ehdr *eh;
 
-	made_uint(&b->frame, 0x14, 4); /* looks like one at first */
+	made_uint(&b->frame, 0x14, 4); /* first this looks like a record */
 	made_uint(&b->frame, 0, 4);
 	MADE_OPS(&b->frame, 1, 'z', 'R', 0, 1, 0x78, 16, 1, PCREL4, 0x3f, 0x3f, 0x3f);
 	cie = made_cie(&b->frame, PCREL4);
@@ -340,7 +340,7 @@ Test(cfi, too_many_rows)
 	cfi_bench_free(b);
 }
 
-/* Only a section says where the records end; else it is the first terminator. */
+/* Only a section shows where the records end; otherwise the first terminator ends them. */
 Test(cfi, records_after_a_terminator)
 {
 	struct cfi_bench *b = cfi_bench_new();

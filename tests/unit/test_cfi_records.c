@@ -195,7 +195,7 @@ ParameterizedTest(struct cie_case *c, cfi, cies)
 
 struct program_case {
 	char name[40];
-	uint8_t bytes[64]; /* instructions after which the function goes on for 8 bytes */
+	uint8_t bytes[64]; /* instructions, after which the function continues for 8 bytes */
 	uint8_t len;
 	uint64_t row; /* there */
 };

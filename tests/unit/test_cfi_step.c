@@ -115,7 +115,10 @@ ParameterizedTestParameters(cfi, expressions)
 	return cr_make_param_array(struct expr_case, cases, sizeof(cases) / sizeof(cases[0]));
 }
 
-/* As the rule of a register, where a failure leaves it unknown, and as the cfa, where it stops. */
+/*
+ * An expression as the rule of a register, where a failure leaves the register unknown, and as the
+ * cfa, where it stops the walk.
+ */
 ParameterizedTest(struct expr_case *c, cfi, expressions)
 {
 	struct made_stack array;
@@ -202,7 +205,7 @@ Test(cfi, step_restores_registers)
 	cfi_bench_free(b);
 }
 
-/* vfork keeps its return address in a register; where rbx lies is read when it is asked for. */
+/* vfork keeps its return address in a register; rbx is read only when it is needed. */
 Test(cfi, step_of_rare_rules)
 {
 	static const struct {

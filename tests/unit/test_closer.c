@@ -45,7 +45,7 @@ Test(closer, child_that_lives_on, .timeout = 60)
 	child = fork();
 	cr_assert(child >= 0);
 	if (!child) {
-		alarm(20); /* also where the parent is killed */
+		alarm(20); /* also if the parent is killed */
 		pause();
 	}
 	fd = open("/dev/null", O_RDONLY | O_CLOEXEC);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cfi_learn(): what is learned is in the pages built from then on. */
+/* cfi_learn(): later pages contain the learned rules. */
 #include <criterion/criterion.h>
 #include <errno.h>
 
@@ -28,7 +28,7 @@ Test(insn_rules, learned_in_page)
 	cr_assert_eq(code_page_row(&b, f, NULL), code_row_sp(8));
 	cr_assert_eq(code_page_row(&b, a, NULL), code_row_sp(32));
 	cr_assert_eq(code_page_row(&b, e, NULL), code_row_sp(8));
-	/* The code around it is still to be explored, and does not look like the start of a stack. */
+	/* The code around it is not explored yet, and does not look like the start of a stack. */
 	for (off = f - 3; off < f; off++) {
 		cr_assert_eq(code_page_row(&b, off, &next), row_none(UNWIND_NO_START));
 		cr_assert(unwind_row_unexplored(row_none(UNWIND_NO_START)));
@@ -36,10 +36,10 @@ Test(insn_rules, learned_in_page)
 	}
 	cr_assert(next);
 	cr_assert_eq(code_page_row(&b, e + 1, NULL), row_none(0));
-	/* What is before a function with tables does. */
+	/* Code before a function with tables does. */
 	cr_assert(unwind_row_starts_stack(code_page_row(&b, code_place(&b, "t") - 1, NULL), 7, 8));
 	cr_assert_eq(code_page_row(&b, code_place(&b, "t"), NULL), code_row_sp(8));
-	/* Out of the segment there is nothing to be found, and that is known then. */
+	/* Outside of the segment nothing can be found, and this is known then. */
 	cr_assert_eq(code_learn(&b, 0x50000, true, &judge), 0);
 	cr_assert_eq(code_page_row(&b, 0x50000, NULL), row_unproven(0));
 	cr_assert_eq(code_page_row(&b, 0x50010, NULL), row_none(0));
@@ -62,7 +62,7 @@ Test(insn_rules, learned_by_return_address)
 	cr_assert_eq(code_page_row(&b, c - 1, NULL), code_row_sp(32));
 	cr_assert_eq(code_page_row(&b, c - 2, NULL), row_none(UNWIND_NO_START));
 	cr_assert_eq(code_page_row(&b, d, NULL), code_row_sp(32));
-	/* Learned again from before: both agree, nothing is there twice. */
+	/* Learned again from an earlier start: both results agree, and no rule is there twice. */
 	cr_assert_eq(code_learn(&b, code_place(&b, "f"), true, &judge), 0);
 	cr_assert_eq(code_page_row(&b, code_place(&b, "f"), NULL), code_row_sp(8));
 	cr_assert_eq(code_page_row(&b, c - 1, NULL), code_row_sp(32));
@@ -83,18 +83,18 @@ Test(insn_rules, refused)
 	f = code_place(&b, "f");
 	cr_assert_eq(code_learn(&b, f, true, &no), 0);
 	cr_assert_eq(no.here, 0);
-	/* Up to the end of the block nothing is to be learned. */
+	/* Nothing is learned up to the end of the block. */
 	cr_assert_eq(code_page_row(&b, f, NULL), row_unproven(0));
 	cr_assert_eq(code_page_row(&b, f + 3, &next), row_unproven(0));
 	cr_assert(next);
 	cr_assert_eq(code_page_row(&b, f + 4, NULL), row_none(0));
-	/* Where the code has a rule, only the process that contradicts it is without. */
+	/* The code has a rule; only the process whose stack contradicts it has none. */
 	no.row = 0;
 	cr_assert_eq(code_learn(&b, f + 4, true, &no), 0);
 	cr_assert_eq(no.row, code_row_sp(16));
 	cr_assert_eq(no.here, row_unproven(0));
 	cr_assert_eq(code_page_row(&b, f + 4, NULL), row_none(0));
-	/* What is learned behind it is not the start of a stack either. */
+	/* The code learned behind it is not the start of a stack either. */
 	cr_assert_eq(code_learn(&b, f + 4, true, &judge), 0);
 	cr_assert_eq(code_page_row(&b, f + 3, &next), row_unproven(0));
 	cr_assert(next);
@@ -126,7 +126,7 @@ Test(insn_rules, learned_across_pages)
 	code_bench_close(&b);
 }
 
-/* More than can be kept: all is forgotten, what is asked for last is known. */
+/* There is more than fits: everything is forgotten, and the last request is known. */
 Test(insn_rules, learned_overflow)
 {
 	struct code_bench b;
@@ -165,7 +165,7 @@ Test(insn_rules, neighbour_without_a_name)
 	g = code_place(&b, "g");
 	b.nr = cfi_insn_rules(b.cfi, CODE_FROM_START, h, true, NULL, b.rules, MAX_RULES);
 	cr_expect_eq(code_row_at(&b, h - 1), 0, "%lx", code_row_at(&b, h - 1));
-	/* What the last call returns to belongs to another function. */
+	/* The code after the last call belongs to another function. */
 	b.nr = cfi_insn_rules(b.cfi, CODE_TO_RETURN, code_place(&b, "n") + 5, true, NULL, b.rules,
 			      MAX_RULES);
 	cr_expect_eq(b.nr, -ENODATA);
@@ -178,8 +178,8 @@ Test(insn_rules, neighbour_without_a_name)
 }
 
 /*
- * A jump of the function that has a name leads to it through a table, perhaps; to what stands behind its end none does,
- * as far as is known.
+ * A jump of the named function may lead to it through a table. No known jump leads to the code
+ * behind its end.
  */
 Test(insn_rules, jumps_of_a_neighbour)
 {
@@ -196,7 +196,7 @@ Test(insn_rules, jumps_of_a_neighbour)
 	code_bench_close(&b);
 }
 
-/* What one process says with its stack must not rule others that have the file mapped. */
+/* The stack of one process must not set rules for other processes with the same file. */
 Test(insn_rules, stack_against_code)
 {
 	struct judge hostile = { .verdict = CFI_PROVEN, .frame_pointer = true }, judge = PLEASED;
@@ -215,7 +215,10 @@ Test(insn_rules, stack_against_code)
 	cr_assert_eq(judge.here, 0);
 	cr_assert_eq(code_page_row(&b, h - 1, NULL), right);
 	code_bench_close(&b);
-	/* Nothing in this code says where it returns to: a frame pointer that leads on serves its process. */
+	/*
+	 * This code does not show where it returns: a frame pointer that leads on is used for its
+	 * process.
+	 */
 	code_bench_open(&b, ".globl f\n f: ret\n .p2align 4\n a: inc %rax; jmp a\n");
 	code_bench_link(&b, "-shared");
 	hostile = (struct judge){ .verdict = CFI_REFUSED, .frame_pointer = true };

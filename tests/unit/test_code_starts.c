@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Where functions of stripped programs begin, and what is known of code at sight. */
+/* Begins of functions in stripped programs, and code that is known at sight. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
@@ -29,7 +29,9 @@ static void bench_strip(struct code_bench *b)
 	".p2align 4\n s: call l\n r: nop; mov $15,%rax; syscall\n .p2align 4\n"                    \
 	"h: sub $8,%rsp; call *%rdi\n i: mov $60,%eax; syscall; hlt\n"
 
-/* Stripped: where a function begins is known by a call to it, or as main(), or not at all. */
+/*
+ * In a stripped program a function's begin is known by a call to it, or as main(), or not at all.
+ */
 Test(insn_rules, starts_without_symbols)
 {
 	struct judge judge = PLEASED;
@@ -82,8 +84,11 @@ Test(insn_rules, starts_by_pointers)
 	code_bench_close(&b);
 }
 
-/* What is known at sight: the entry point, the return from a signal, the end of a thread. */
-/* What handlers return to is met before, at and in its system call; its first byte was never called. */
+/* Code that is known at sight: the entry point, the return from a signal, the end of a thread. */
+/*
+ * The return from a signal is found before, at and in its system call; no call leads to its first
+ * byte.
+ */
 Test(insn_rules, signal_return)
 {
 	static const struct {
@@ -138,14 +143,14 @@ Test(insn_rules, at_sight)
 		     unwind_row_make(0, ROW_SIGNAL, UNWIND_RSP, 5, 0, 0, 0));
 	cr_assert_eq(code_learn(&b, code_place(&b, "i") - 1, false, &judge), 0);
 	cr_assert_eq(code_page_row(&b, code_place(&b, "i") - 1, NULL), row_unproven(UNWIND_HALTS));
-	/* Nothing else may be above a frame. */
+	/* No other code may be above a frame. */
 	judge.outermost = code_row_sp(64);
 	cr_assert_eq(code_learn(&b, code_place(&b, "a"), true, &judge), 0);
 	cr_assert_eq(judge.here, code_row_sp(64));
 	code_bench_close(&b);
 }
 
-/* Where no symbol says where functions end, what is behind a call may be another one's. */
+/* If no symbol ends a function, the code behind a call may belong to another function. */
 Test(insn_rules, only_what_belongs_together)
 {
 	struct judge judge = PLEASED;

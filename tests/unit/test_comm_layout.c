@@ -25,14 +25,14 @@ static const struct code codes[] = {
 	{ "mov 0x1000(%rdi),%eax; mov $0,%ebx; push %rdx; mov %eax,(%rsi)", 0x1000 },
 	{ "mov 0x1000(%rax),%edx; mov -8(%rbp),%rax; mov %edx,(%rax)", 0x1000 },
 	{ "mov 0x1000(%rax),%eax; mov %eax,(%rsi)", 0x1000 },
-	/* The last pair counts, also behind the way out. */
+	/* The last pair counts, even behind the exit. */
 	{ "mov 0x1000(%rdi),%eax; mov %eax,(%rsi); mov 0x2000(%rdi),%eax; mov %eax,(%rsi)",
 	  0x2000 },
 	{ "ret; mov 0x1000(%rdi),%eax; mov %eax,(%rsi)", 0x1000 },
 	{ "mov 0x1000(%rdi),%eax; mov %eax,(%rsi); .byte 0x06; mov 0x2000(%rdi),%eax;"
 	  "mov %eax,(%rsi)",
 	  0x1000 },
-	/* What was loaded is not what is stored. */
+	/* A load is no store. */
 	{ "mov 0x1000(%rdi),%eax; mov %ebx,(%rsi)", 0 },
 	{ "mov 0x1000(%rdi),%eax; xor %eax,%eax; mov %eax,(%rsi)", 0 },
 	{ "mov 0x1000(%rdi),%eax; mov $1,%al; mov %eax,(%rsi)", 0 },
@@ -83,7 +83,7 @@ Test(comm_layout, field)
 	}
 }
 
-/* Code that is cut off anywhere, in memory that ends where it does. */
+/* Code may be cut off anywhere; reads stay in its memory. */
 Test(comm_layout, cut)
 {
 	uint8_t *code, *part;

@@ -108,7 +108,7 @@ ParameterizedTest(struct path_case *c, container_cgroup, shape)
 	cr_expect_str_eq(ids.pod_uid, c->uid, "%s: uid %s", c->name, ids.pod_uid);
 }
 
-/* Innermost first, so that those that a container made below its own come before it. */
+/* The innermost id comes first, so ids that a container makes below its own come before it. */
 Test(container_cgroup, order_of_ids)
 {
 	struct cgroup_ids ids;
@@ -137,7 +137,7 @@ Test(container_cgroup, paths_without_end)
 	cgroup_ids_parse(&ids, text);
 	cr_expect_eq(ids.nr_sure, 0);
 	cr_expect_leq(ids.nr, CGROUP_MAX_IDS);
-	/* What the container made below its own id does not hide that. */
+	/* Groups that the container makes below its own id do not hide the id. */
 	memcpy(text + 3, "/" A, 65);
 	cgroup_ids_parse(&ids, text);
 	cr_expect_eq(ids.nr_sure, 1);
@@ -145,7 +145,7 @@ Test(container_cgroup, paths_without_end)
 	free(text);
 }
 
-/* A container that may write its cgroups names as many others as it likes below its own. */
+/* A container that can write its cgroups may make any other ids below its own. */
 Test(container_cgroup, ids_without_end)
 {
 	char text[8192];

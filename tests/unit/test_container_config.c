@@ -214,8 +214,8 @@ ParameterizedTest(struct text_case *c, container_config, text)
 }
 
 /*
- * The secret, which this process must never hold but while it parses: kept mixed up here, and
- * written into the file by a child.
+ * The secret. This process may hold it only during the parsing: it is kept scrambled here, and a
+ * child writes it into the file.
  */
 #define MIX 0x5a
 static const unsigned char secret[] = { 's' ^ MIX, '3' ^ MIX, 'c' ^ MIX, 'r' ^ MIX, '3' ^ MIX,
@@ -234,7 +234,7 @@ static size_t count_in(const unsigned char *data, size_t len)
 	return nr;
 }
 
-/* How often the secret stands in the memory that this process may write. */
+/* The number of copies of the secret in the writable memory of this process. */
 static size_t count_secrets(void)
 {
 	size_t room = 1 << 20, nr = 0;
@@ -250,7 +250,7 @@ static size_t count_secrets(void)
 	cr_assert(data != MAP_FAILED && maps && mem >= 0);
 	while (fgets(line, sizeof(line), maps)) {
 		cr_assert_eq(sscanf(line, "%lx-%lx %7s", &start, &end, mode), 3);
-		/* Terabytes of a sanitizer's own are no memory that was written to. */
+		/* A sanitizer's own terabytes are memory that was never written. */
 		if (mode[0] != 'r' || mode[1] != 'w' || end - start > 1UL << 30)
 			continue;
 		if ((unsigned long)data >= start && (unsigned long)data < end) {
@@ -311,7 +311,7 @@ Test(container_config, secrets_are_wiped, .timeout = 60)
 		"\\\"@\\\":1}\","
 		"\"io.kubernetes.cri-o.Labels\":\"{\\\"x\\\":\\\"@\\\",\\\"ray.io/"
 		"cluster\\\":\\\"rc\\\"}\"}}",
-		/* Refused where it stands, at several stages. */
+		/* The file is refused at several stages. */
 		"{\"process\":{\"env\":[\"REDIS_PASSWORD=@\" \"@\"]}}",
 		"{\"process\":{\"env\":[\"REDIS_PASSWORD=@",
 		"{\"process\":{\"env\":[\"REDIS_PASSWORD=@\\q\"",

@@ -119,7 +119,10 @@ Test(container_mountinfo, stops_when_told)
 	close(fd);
 }
 
-/* A line too long is left out, the one after it is not; its end is no line, even if it looks like one. */
+/*
+ * A line that is too long is skipped, and the next one is not; the rest of a long line is no line,
+ * even if it looks like one.
+ */
 Test(container_mountinfo, lines_too_long)
 {
 	unsigned int nr = 0;

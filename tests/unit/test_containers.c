@@ -80,7 +80,7 @@ Test(containers, of_a_bundle)
 	cr_expect_eq(stats()->from_bundle, 1);
 }
 
-/* The id that a container gave to a group of its own is another container's. */
+/* A container gave a group of its own another container's id. */
 Test(containers, cgroup_that_lies)
 {
 	const struct container *c;
@@ -89,7 +89,9 @@ Test(containers, cgroup_that_lies)
 	made_bundle(&made, "k8s.io", MADE_ID, CONFIG);
 	made_bundle(&made, "k8s.io", MADE_ID2,
 		    "{\"annotations\":{\"io.kubernetes.cri.container-name\":\"victim\"}}");
-	/* Root of neither: nothing is proved, but the outer id is none that it can choose. */
+	/*
+	 * Neither root is its own: nothing is proved, but the container cannot choose the outer id.
+	 */
 	snprintf(mountinfo, sizeof(mountinfo), "900 800 0:4000 / / rw - overlay overlay rw\n");
 	made_proc(&made, 42, mountinfo, "0::/kubepods/pod" MADE_UID "/" MADE_ID "/" MADE_ID2 "\n");
 	c = containers_of(containers, 42, 7, SECOND);
@@ -105,13 +107,16 @@ Test(containers, of_the_node)
 		  "0::/system.slice/sshd.service\n");
 	cr_expect_null(containers_of(containers, 50, 3, SECOND));
 	cr_expect_eq(stats()->of_node, 1);
-	/* Known from then on, also for a process that is gone. */
+	/* The container stays known, even for a process that has ended. */
 	cr_expect_null(containers_of(containers, 51, 3, SECOND));
 	cr_expect_null(containers_of(containers, 51, 3, 1000 * SECOND));
 	cr_expect_eq(stats()->of_node, 1);
 }
 
-/* A process of the node's mount namespace that is in a container's cgroup (nsenter) says nothing of the others. */
+/*
+ * A process in the node's mount namespace and in a container's cgroup (nsenter) shows nothing about
+ * other processes.
+ */
 Test(containers, that_entered_the_node)
 {
 	const struct container *c;
@@ -140,7 +145,7 @@ Test(containers, node_in_a_container)
 	cr_expect_str_eq(containers_of(containers, 43, 4, SECOND)->id, MADE_ID);
 }
 
-/* Names that are no hex ids and no namespace that is known: by the node's mounts. */
+/* The id is no hex number, and no namespace is known: the node's mounts show the container. */
 Test(containers, by_mount_point)
 {
 	const struct container *c;
@@ -165,7 +170,7 @@ Test(containers, by_mount_point)
 	cr_expect_eq(stats()->not_found, 1);
 }
 
-/* A root that the container made below its own, with a config.json of its making beside it. */
+/* A root that the container made below its own, with its own config.json beside it. */
 Test(containers, bundle_of_the_containers_own)
 {
 	const struct container *c;
@@ -185,7 +190,7 @@ Test(containers, bundle_of_the_containers_own)
 	cr_expect_str_eq(c->pod, "rc-worker-x");
 	snprintf(text, sizeof(text), "%s/k8s.io/%s/rootfs/fake/rootfs", MADE_TASKS, MADE_ID);
 	cr_expect_str_eq(c->rootfs, text);
-	/* Without a cgroup to tell, nothing is known. */
+	/* Without a cgroup nothing is known. */
 	made_proc(&made, 43, "9 8 0:55 /fake/rootfs / rw - overlay overlay rw\n", "0::/\n");
 	cr_expect_null(containers_of(containers, 43, 4, SECOND));
 }
@@ -201,7 +206,7 @@ Test(containers, guesses_need_proof)
 	cr_expect_not_null(containers_of(containers, 43, 4, SECOND));
 }
 
-/* CRI-O: the root is a mount elsewhere, config.json says where. */
+/* CRI-O mounts the root elsewhere, and config.json names the place. */
 Test(containers, of_crio)
 {
 	static const char config[] =
@@ -265,7 +270,7 @@ Test(containers, of_docker)
 	cr_expect_str_eq(c->rank, "1");
 }
 
-/* No bundle to be seen: what the cgroup and kubelet's mounts tell. */
+/* Without a bundle the cgroup and kubelet's mounts name the container. */
 Test(containers, without_a_bundle)
 {
 	const struct container *c;
@@ -295,7 +300,7 @@ Test(containers, without_a_bundle)
 	cr_expect_eq(stats()->from_mounts, 1);
 }
 
-/* Pod and namespace by the pod's uid, from the folders of its logs. */
+/* The folders of the pod's logs show pod and namespace by the pod's uid. */
 Test(containers, pod_by_its_logs)
 {
 	const struct container *c;
@@ -313,7 +318,7 @@ Test(containers, pod_by_its_logs)
 	cr_expect_eq(c->source, CONTAINER_FROM_CGROUP);
 }
 
-/* What a sandbox mounted names another pod than its cgroup. */
+/* The mounts of a sandbox name another pod than its cgroup. */
 Test(containers, mounts_that_lie)
 {
 	const struct container *c;
@@ -329,7 +334,7 @@ Test(containers, mounts_that_lie)
 	cr_expect_str_eq(c->name, "");
 }
 
-/* What was learned holds for those that have exited, and for as long as it is asked for. */
+/* The facts also hold for processes that have exited, as long as they are requested. */
 Test(containers, are_remembered)
 {
 	const struct container *c;
@@ -354,7 +359,7 @@ Test(containers, are_remembered)
 	cr_expect_geq(stats()->exited, 1);
 }
 
-/* The first pid was another process's by the time it was looked at. */
+/* The first pid belonged to another process when it was read. */
 Test(containers, second_process_puts_right)
 {
 	const struct container *c;
@@ -373,7 +378,7 @@ Test(containers, second_process_puts_right)
 	cr_expect_eq(stats()->of_node, 1, "not looked at any more");
 }
 
-/* It changed its root to a mount in the container: it is the container's still. */
+/* A process changed its root to a mount in the container: it still belongs to the container. */
 Test(containers, second_process_says_less)
 {
 	const struct container *c;
@@ -418,7 +423,7 @@ Test(containers, rootfs_that_is_a_link)
 	cr_expect_eq(c->source, CONTAINER_FROM_CGROUP);
 }
 
-/* A sandbox that a process of the container made for itself: its own mount namespace and root. */
+/* A sandbox that a process of the container made: it has its own mount namespace and root. */
 Test(containers, sandbox_inside)
 {
 	const struct container *c, *inner;
@@ -433,7 +438,7 @@ Test(containers, sandbox_inside)
 	cr_expect_str_eq(inner->pod, "rc-worker-x");
 }
 
-/* What could not be had is tried again, ever more seldom. */
+/* Missing facts are searched again, ever less often. */
 Test(containers, bundle_that_comes_later)
 {
 	const struct container *c;
@@ -543,7 +548,7 @@ static const struct bad bads[] = {
 	{ "80,000 arrays", make_wide, COUNTER(config_too_large) },
 };
 
-/* Learned anew; again if the machine was too busy to answer in time. */
+/* The facts are learned anew; again if the machine was too busy to answer in time. */
 static const struct container *of_fresh(unsigned int pid)
 {
 	static uint64_t mnt_ns = 1000;
@@ -560,7 +565,7 @@ static const struct container *of_fresh(unsigned int pid)
 	return c;
 }
 
-/* It costs that container its names, and is counted; the one beside it has its own. */
+/* The failure costs that container its names, and is counted; the other container has its own. */
 Test(containers, bad_config)
 {
 	char path[1024];

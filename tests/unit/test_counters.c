@@ -50,7 +50,7 @@ static const struct counter *const tables[] = {
 	task_trace_counters,
 };
 
-/* As the marks of the page name them. */
+/* The groups, as the marks of the page name them. */
 static const char *const groups[COUNTER_NR_GROUPS] = {
 	[COUNTER_LOST] = "lost",
 	[COUNTER_STACKS] = "stacks.reasons",
@@ -84,7 +84,7 @@ static void add_rows(struct buf *dst, enum counter_group group, bool remedies)
 	}
 }
 
-/* Adds the page with the rows of today in place of those that it has. */
+/* Adds the page with the rows of today instead of its own rows. */
 static void add_page(struct buf *dst, char *page)
 {
 	bool has_rows[COUNTER_NR_GROUPS] = { false };

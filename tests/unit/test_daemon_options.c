@@ -115,7 +115,7 @@ Test(daemon_options, wrong)
 	cr_expect(strstr(error.data, "--output is missing"));
 }
 
-/* Of what is hooked; the file may say it, too. */
+/* Options for hooked libraries; the file may have them, too. */
 Test(daemon_options, parts)
 {
 	struct daemon_options options;
@@ -137,7 +137,7 @@ Test(daemon_options, parts)
 	options_fini(&daemon_flags, &options);
 }
 
-/* What is wrong with a URL may be a password: it is not said again. */
+/* The wrong part of a URL may be a password: messages do not repeat it. */
 Test(daemon_options, push)
 {
 	struct daemon_options options;

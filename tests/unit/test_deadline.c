@@ -12,7 +12,7 @@
 #include "base/deadline.h"
 #include "base/time.h"
 
-/* Jobs that hang wait here until they are let go. */
+/* Jobs that hang wait here until the test releases them. */
 static sem_t gate;
 static atomic_int nr_started, nr_abandoned, last_abandoned;
 
@@ -179,7 +179,7 @@ Test(deadline, at_most_max_stuck, .init = setup)
 	deadline_runner_free(runner);
 }
 
-/* The runner goes first, the thread that hangs later: it must not touch freed memory. */
+/* The runner is freed first, and the hanging thread ends later: it must not touch freed memory. */
 Test(deadline, runner_freed_while_stuck, .init = setup)
 {
 	struct deadline_runner *runner;
@@ -266,7 +266,7 @@ Test(deadline, threads_end, .init = setup)
 	cr_expect_leq(now, before);
 }
 
-/* A thread that has not even begun when the time is up gives its job back all the same. */
+/* A thread may not even begin before the time is over: its job is given back. */
 Test(deadline, no_time_at_all, .init = setup)
 {
 	struct deadline_runner *runner;
@@ -300,7 +300,7 @@ static void *gate_open(void *arg)
 	return arg;
 }
 
-/* Calls that sleep are waited for longer than their time, for as long as patience lasts. */
+/* The caller waits longer for calls that sleep, as long as its patience lasts. */
 Test(deadline, patience_with_sleepers, .init = setup, .timeout = 60)
 {
 	struct deadline_runner *runner;
@@ -341,7 +341,7 @@ static void *spin_end(void *arg)
 	return arg;
 }
 
-/* So are those that want to run; what is given up says that they did. */
+/* The same holds for calls that wait for a CPU; the error of an abandoned one shows that. */
 Test(deadline, patience_with_the_ready, .init = setup, .timeout = 60)
 {
 	struct deadline_runner *runner;

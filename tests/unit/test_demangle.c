@@ -53,7 +53,7 @@ Test(demangle, names, .timeout = 20)
 		/* A binder of 62^6 lifetimes. */
 		{ "_RIIIIIIIINvNtC3std5me_Gm8alin_Z7EsoduuuuEdDGm8alin_Z7EsoduuuuEdB_uuu5",
 		  "_RIIIIIIIINvNtC3std5me_Gm8alin_Z7EsoduuuuEdDGm8alin_Z7EsoduuuuEdB_uuu5" },
-		/* Where nothing is printed. */
+		/* Binders that print nothing. */
 		{ "_RNvMINtC1a1bFGzzzzzz_uEuEu1f", "_RNvMINtC1a1bFGzzzzzz_uEuEu1f" },
 		{ "_RNvMINtC1a1bFG_uEuEu1f", "<()>::f" },
 		/* The same, behind a reference into the bytes of an identifier. */
@@ -131,7 +131,7 @@ Test(demangle, long_names_are_cut_in_their_middle)
 		cr_assert_eq(!strcmp(name.data, dst), lengths[i] == 1023);
 		cr_assert_eq(!strncmp(dst + 504, "...[", 4), lengths[i] > 1023);
 		cr_assert_str_eq(dst + 1023 - 7, "the_end");
-		/* What differs in the middle only stays different. */
+		/* Names that differ only in the middle stay different. */
 		name.data[lengths[i] - 508] = 'm';
 		demangle(name.data, other);
 		cr_assert_str_neq(dst, other);
@@ -175,7 +175,7 @@ Test(demangle, functions_of_a_class_with_a_long_name_stay_apart)
 		cr_assert(ends_with(fast, ">::do_fast"));
 		buf_fini(&name);
 	}
-	/* Of names that are too long to be demangled, no part is. */
+	/* Names that are too long are not demangled, not even in part. */
 	buf_init(&name, 2 * DEMANGLE_MAX_INPUT);
 	buf_printf(&name, "_ZN1a1bE.");
 	add_times(&name, "i", DEMANGLE_MAX_INPUT);
@@ -191,7 +191,7 @@ static char base36(size_t i)
 	return "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"[i];
 }
 
-/* Each of these would take libiberty hours, or more memory or stack than there is. */
+/* libiberty would need hours for each of these, or more memory or stack than there is. */
 Test(demangle, hostile_names_end_soon, .timeout = 20)
 {
 	static const char base62[] =
@@ -268,7 +268,7 @@ Test(demangle, hostile_names_end_soon, .timeout = 20)
 	buf_fini(&name);
 }
 
-/* What libiberty parses twice or more at each level: seconds to years for each of these. */
+/* libiberty parses these parts twice or more at each level: seconds to years for each name. */
 Test(demangle, d_names_that_are_tried_again_and_again_end_soon, .timeout = 20)
 {
 	static const char *const parts[] = { "FS1b",	 "MFS1b",      "RS1b",	     "__T1aS50",
@@ -329,8 +329,8 @@ Test(demangle, libstdcxx_as_cxxfilt, .timeout = 60)
 }
 
 /*
- * Real names of Rust, the crates' hashes of which look like binders and Punycode: which letters
- * a hash has is chance.
+ * Real names of Rust. The hashes of their crates look like binders and Punycode: the letters of a
+ * hash are random.
  */
 Test(demangle, rust_names_with_any_hash_as_cxxfilt, .timeout = 120)
 {

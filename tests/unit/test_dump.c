@@ -158,7 +158,10 @@ Test(dump, threads_that_python_does_not_know)
 	text = text_of(&native, dump_text);
 	cr_expect(strstr(text, "Thread 44 (idle): \"helper\"\n    poll (libc.so.6)\n"));
 	free(text);
-	/* Of a process without Python all of it is shown, and of a thread without more the kernel's. */
+	/*
+	 * A process without Python is shown completely, and a thread without other frames has
+	 * kernel frames.
+	 */
 	made.processes[0].python_version = 0;
 	thread->frames[0].kind = THREAD_FRAME_KERNEL;
 	text = text_of(&plain, dump_text);
@@ -169,7 +172,7 @@ Test(dump, threads_that_python_does_not_know)
 	dump_fini(&made);
 }
 
-/* Its header alone, unless more is asked for or frames are missing. */
+/* Only the header is shown, unless more is requested or frames are missing. */
 Test(dump, thread_that_runs_no_python)
 {
 	const struct dump_format native = { .native = true }, plain = { 0 },
@@ -241,7 +244,7 @@ Test(dump, containers)
 	cr_expect(strstr(text, ")\nPod ml/trainer-0, container work?er, pid 7 in it\n\nThread"),
 		  "%s", text);
 	free(text);
-	/* py-spy's text has nothing of it. */
+	/* py-spy's text has no such line. */
 	text = text_of(&plain, dump_text);
 	cr_expect_null(strstr(text, "trainer-0"));
 	free(text);
@@ -458,7 +461,7 @@ Test(dump, gpu_arguments)
 		  0,
 		  false },
 		{ "f", "g", "ncclSend", { { 2, "Recv", 4 }, { 2, "Send", 5 } }, 5, false },
-		/* What was there before; a thread that did not hold still. */
+		/* Old values in the frame; a thread that ran during the read. */
 		{ "f", "nvtxDomainRangePushEx", "ncclSend", { { 2, "Send", 5 } }, 0, false },
 		{ "f", "g", "ncclSend", { { 2, "Send", 5 } }, 0, true },
 	};
@@ -490,7 +493,7 @@ Test(dump, gpu_arguments)
 	dump_fini(&made);
 }
 
-/* As one thread in that call has them. */
+/* The arguments of a thread in this call. */
 static void show_arguments(const char *call, const struct thread_collective *arguments)
 {
 	make();

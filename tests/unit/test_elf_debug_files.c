@@ -32,7 +32,7 @@ Test(elf_symbols, debugdata_inside_the_file)
 	hidden = fixture_value("full", "hidden");
 	cr_assert_str_eq(elf_name_of("a", NULL, hidden), "hidden");
 	cr_assert_str_eq(elf_name_of("a", NULL, fixture_value("full", "exported") + 1), "exported");
-	/* Its symbols do not border on those of .dynsym: no elf_names for what has no size. */
+	/* Its symbols do not border on those of .dynsym: a symbol without a size names nothing. */
 	cr_assert_str_eq(elf_name_of("full", NULL, fixture_value("full", "bare") + 1), "bare");
 	cr_assert_str_eq(elf_name_of("a", NULL, fixture_value("full", "bare") + 1), "");
 	cr_assert_str_eq(elf_name_of("a", NULL, fixture_value("full", "shown") + 1), "shown");
@@ -74,7 +74,7 @@ Test(elf_symbols, debugdata_bombs_are_refused)
 		syms[1].rva = exported;
 		cr_assert_eq(elf_names_resolve(cases[i].file, NULL, syms, 2), cases[i].want, "%s",
 			     cases[i].file);
-		/* What was found before stays. */
+		/* Earlier results stay. */
 		cr_assert_str_eq(strtab_get(elf_names, syms[syms[1].rva == exported].name),
 				 "exported");
 		cr_assert_eq(syms[syms[1].rva != exported].name, 0);
@@ -132,7 +132,7 @@ Test(elf_symbols, separate_debug_files)
 	fixture_run(script);
 	cr_assert_str_eq(elf_name_of("a", &paths, hidden), "hidden");
 	cr_assert_str_eq(elf_name_of("linked", &paths, hidden), "hidden");
-	/* Another build's file is not believed, wherever it lies. */
+	/* A file of another build is refused, in every place. */
 	fixture_run("gcc -g -O1 -Wl,--build-id=0xabcdef0124 -o other a.c; cp other x.debug;"
 		    "cp other debug/.build-id/ab/cdef0123.debug");
 	cr_assert_str_eq(elf_name_of("linked", &paths, hidden), "");

@@ -28,7 +28,7 @@ struct elf_image *fixture_open(const char *path); /* fails the test if that fail
 struct nm_symbol *fixture_nm(const char *args, const char *path, size_t *ret_nr);
 /* The value of one symbol by `nm`; fails the test without it. */
 uint64_t fixture_value(const char *path, const char *name);
-/* Where in a file of the folder that symbol lies. */
+/* The offset of that symbol in a file of the folder. */
 uint64_t fixture_offset(const char *file, const char *name);
 
 #endif

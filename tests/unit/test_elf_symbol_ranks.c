@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which of several symbols names an address: by sizes, kinds, sections and unwind tables. */
+/*
+ * The choice of one symbol of several for an address: by sizes, kinds, sections and unwind tables.
+ */
 #include "elf/symbols.h"
 
 #include <criterion/criterion.h>
@@ -101,12 +103,15 @@ Test(elf_symbols, an_unwind_table_proves_where_a_function_begins)
 	fixture_run("gcc -c -o a.o a.S; ld -e base -o a a.o; strip -x -o globals a;"
 		    "ld -shared -s -o exported.so a.o");
 	base = fixture_value("a", "base");
-	/* What begins at a symbol without a size has its name, also where others were removed. */
+	/*
+	 * Code that begins at a symbol without a size has its name, even if other symbols were
+	 * removed.
+	 */
 	cr_assert_str_eq(name_with_start("globals", base + 196, 0), "");
 	cr_assert_str_eq(name_with_start("globals", base + 196, base + 192), "last");
 	cr_assert_str_eq(name_with_start("globals", base + 196, base + 196), "");
 	cr_assert_str_eq(name_with_start("globals", base + 52, base + 48), "");
-	/* What begins behind it has not, though nothing else precedes. */
+	/* Code that begins behind it has no name, though no other symbol is before it. */
 	cr_assert_str_eq(name_with_start("a", base + 52, 0), "unsized");
 	cr_assert_str_eq(name_with_start("a", base + 52, base + 48), "unsized");
 	cr_assert_str_eq(name_with_start("a", base + 52, base + 50), "");
@@ -151,7 +156,7 @@ Test(elf_symbols, tables_complete_each_other)
 	}
 }
 
-/* Names of code count, whatever type they have; those of data do not. */
+/* Names of code count with any type; names of data do not. */
 Test(elf_symbols, code_of_any_type)
 {
 	static const struct {
@@ -189,7 +194,10 @@ Test(elf_symbols, code_of_any_type)
 			elf_name_of("a", NULL, fixture_value("a", cases[i].symbol) + cases[i].off),
 			cases[i].name, "%s + %lu", cases[i].symbol, cases[i].off);
 	cr_assert_str_eq(elf_name_of("a", NULL, elf_section_va("a", ".late")), "late");
-	/* Assembler alone: no local symbol tells that all are there, and no size that some were removed. */
+	/*
+	 * The file is from an assembler only: no local symbol shows that all symbols are there, and
+	 * no size shows that some were removed.
+	 */
 	cr_assert_str_eq(elf_name_of("c", NULL, fixture_value("c", "_start") + 3), "_start");
 	cr_assert_str_eq(elf_name_of("c", NULL, fixture_value("c", "label") + 31), "label");
 	cr_assert_str_eq(elf_name_of("c", NULL, fixture_value("c", "unsized") + 1), "unsized");
@@ -220,7 +228,10 @@ Test(elf_symbols, sections_of_each_function)
 			cr_assert_str_eq(elf_name_of("a", NULL, last), name);
 			cr_assert_str_eq(elf_name_of("a", NULL, last + 15), name);
 		}
-		/* Nothing is beyond the last sections, whatever the size of the last but one says. */
+		/*
+		 * No symbol lies behind the last sections, whatever the size of the last but one
+		 * is.
+		 */
 		snprintf(name, sizeof(name), "f%zu", numbers[i] - 2);
 		cr_assert_str_eq(elf_name_of("a", NULL, fixture_value("a", name) + 40), "");
 	}
@@ -241,8 +252,8 @@ Test(elf_symbols, sections_without_bytes)
 }
 
 /*
- * As many sections as there may be, and symbols that all cover the address: a look at each section for each
- * symbol would take a minute, far beyond the time that the test has.
+ * There are as many sections as there may be, and all symbols cover the address: a check of each
+ * section for each symbol would take a minute, far more than the time of the test.
  */
 Test(elf_symbols, work_of_sections, .timeout = 20)
 {
@@ -291,7 +302,7 @@ Test(elf_symbols, work_of_sections, .timeout = 20)
 	free(data);
 }
 
-/* The end of a name tells which function it is, however long it is. */
+/* The end of a name identifies the function, so it stays in a long name. */
 Test(elf_symbols, long_names_keep_their_end)
 {
 	size_t lengths[] = { 16382, 16383, 16390, 65535, 65536, 70000 }, i, k;

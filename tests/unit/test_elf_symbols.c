@@ -46,7 +46,7 @@ static const struct nm_symbol *innermost(const struct nm_symbol *nm, size_t nr, 
 	return best;
 }
 
-/* Whether sym is best or another name of the same range. */
+/* Is sym the best symbol, or another name of the same range? */
 static bool is_alias(const struct nm_symbol *nm, size_t nr, const struct nm_symbol *best,
 		     const struct elf_symbol *sym)
 {
@@ -206,7 +206,7 @@ struct disassembled {
 	char name[128];
 };
 
-/* Where objdump sees PLT entries: it finds their elf_names on its own. */
+/* The PLT entries that objdump sees: it finds their names in its own way. */
 static struct disassembled *objdump_plt(const char *path, size_t *ret_nr)
 {
 	struct disassembled *plt = calloc(100000, sizeof(*plt));
@@ -331,7 +331,7 @@ Test(elf_symbols, plt_of_static_programs_is_named_by_resolvers)
 	free(nm);
 }
 
-/* No name at all rather than that of a function which merely precedes. */
+/* An address between functions has no name, rather than that of the function before it. */
 Test(elf_symbols, plt_header_is_not_init)
 {
 	fixture_write("a.c", "#include <stdio.h>\nint main(void) { puts(\"\"); }\n");
@@ -361,7 +361,7 @@ Test(elf_symbols, versions_are_no_part_of_a_name)
 			 "versioned");
 }
 
-/* As in the memory of a process, or after `strip --strip-section-headers`. */
+/* The image as in the memory of a process, or after `strip --strip-section-headers`. */
 Test(elf_symbols, without_section_headers)
 {
 	static const char *const styles[] = { "gnu", "sysv", "both" };
@@ -393,7 +393,7 @@ Test(elf_symbols, without_section_headers)
 	}
 }
 
-/* Sections that lie: what is said is an error or nothing, never a read outside. */
+/* Sections with false content: the result is an error or nothing, never a read outside. */
 Test(elf_symbols, malformed_tables)
 {
 	struct elf_symbol sym = { 0 };

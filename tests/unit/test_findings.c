@@ -47,7 +47,7 @@ Test(findings, short_tasks)
 			 "bpfprof record -d 10 --worker tiny --by process");
 	EXPECT_NONE(findings_of_task, tiny, it.total_ns = 2000 * 10 * MS, 30 * NS_PER_SECOND);
 	EXPECT_NONE(findings_of_task, tiny, it.nr = 99; it.total_ns = 99 * MS, NS_PER_SECOND);
-	EXPECT_NONE(findings_of_task, tiny, (void)it, 201 * NS_PER_SECOND); /* seldom */
+	EXPECT_NONE(findings_of_task, tiny, (void)it, 201 * NS_PER_SECOND); /* rare calls */
 	EXPECT_NONE(findings_of_task, tiny, it.nr = 0, NS_PER_SECOND);
 }
 
@@ -96,7 +96,7 @@ Test(findings, long_task)
 	EXPECT_NONE(findings_of_task, task, it.median_ns = 900 * MS, NS_PER_SECOND);
 	EXPECT_NONE(findings_of_task, task, it.longest_ns = 400 * MS; it.median_ns = 20 * MS;
 		    it.total_ns = 600 * MS, NS_PER_SECOND);
-	/* The first of very many: it does not weigh. */
+	/* The first call of very many does not weigh. */
 	EXPECT_NONE(findings_of_task, task, it.nr = 500; it.total_ns = 104000 * MS, NS_PER_SECOND);
 }
 
@@ -150,7 +150,8 @@ Test(findings, busy_worker)
 	EXPECT_NONE(findings_of_workers, fact, it.median_ns = 1001 * MS, 5 * NS_PER_SECOND);
 	EXPECT_NONE(findings_of_workers, fact, it.total_ns = 6001 * MS, 5 * NS_PER_SECOND);
 	EXPECT_NONE(findings_of_workers, fact, it.most_samples = 49, 5 * NS_PER_SECOND);
-	EXPECT_NONE(findings_of_workers, fact, (void)it, 31 * NS_PER_SECOND); /* nobody is busy */
+	/* No worker is busy. */
+	EXPECT_NONE(findings_of_workers, fact, (void)it, 31 * NS_PER_SECOND);
 	fact.ranks = true;
 	fact.nr = 2;
 	fact.most_name = "rank 1";
@@ -243,7 +244,7 @@ Test(findings, memory)
 
 	for (i = 0; i < 21; i++) {
 		leak[i] = 100 + 10 * i;
-		load[i] = i < 4 ? 100 + 200 * i : 700 + i; /* and then a little */
+		load[i] = i < 4 ? 100 + 200 * i : 700 + i; /* then it grows only a little */
 		saw[i] = 100 + 100 * (i % 5);
 		still[i] = 5000;
 	}
@@ -262,7 +263,7 @@ Test(findings, memory)
 	findings_of_memory(&findings, &fact);
 	cr_expect_str_eq(findings.list[0].command, "bpfprof top");
 	fact.exited = false;
-	series = series_of(leak, 6); /* 2.5 s tell nothing */
+	series = series_of(leak, 6); /* 2.5 s are too short */
 	EXPECT_NONE(findings_of_memory, fact, (void)it);
 	series = series_of(load, 21);
 	EXPECT_NONE(findings_of_memory, fact, (void)it);
@@ -280,7 +281,7 @@ Test(findings, memory)
 	EXPECT_NONE(findings_of_memory, fact, (void)it);
 }
 
-/* However long it lasts, the series spans it all, and is full enough to judge by. */
+/* The series covers the whole recording, however long it is, and is full enough for a judgement. */
 Test(findings, memory_series)
 {
 	struct memory_series series = { 0 };
@@ -328,7 +329,7 @@ Test(findings, limits)
 	EXPECT_NONE(findings_of_limits, memory, it.memory_max = 0);
 }
 
-/* Of many of the same kind a few are told, the others counted. */
+/* Only a few findings of a kind are reported; the others are counted. */
 Test(findings, bounded)
 {
 	struct limits_fact fact = { .name = "python", .memory_bytes = 1, .memory_max = 1 };
@@ -410,7 +411,10 @@ Test(findings, starved)
 	EXPECT_NONE(findings_of_starved, starved, it.nr_waits = 9, 10 * NS_PER_SECOND);
 	EXPECT_NONE(findings_of_starved, starved, it.nr_children = 0, 10 * NS_PER_SECOND);
 	EXPECT_NONE(findings_of_starved, starved, it.waited_ns = 1900 * MS, 1900 * MS);
-	/* It collects what they compute; they wait, too; they have only just begun. */
+	/*
+	 * The process collects their results; or the children wait, too; or they have only just
+	 * begun.
+	 */
 	EXPECT_NONE(findings_of_starved, starved, it.run_ns = 440 * MS, 10 * NS_PER_SECOND);
 	EXPECT_NONE(findings_of_starved, starved, it.child_asleep_ns = 4100 * MS,
 		    10 * NS_PER_SECOND);

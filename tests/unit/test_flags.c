@@ -16,7 +16,7 @@ static const struct flag_set *const sets[] = { &record_flags, &top_flags, &dump_
 
 #define NR_SETS (sizeof(sets) / sizeof(sets[0]))
 
-/* A row has what its type needs, and no other row of the set has its name or its letters. */
+/* A row has the fields that its type needs, and no other row of the set has its name or letters. */
 static void check_row(const struct flag_set *set, const struct flag_walk *at)
 {
 	const struct flag *flag = at->flag;
@@ -213,7 +213,7 @@ Test(flags, refusals)
 		cr_expect_eq(parse(&sample, &error, cases[i].words), -EINVAL, "%zu", i);
 		cr_expect_str_eq(error.data, cases[i].says);
 	}
-	/* A default is not set, whoever gave it. */
+	/* A default is not set, wherever it came from. */
 	cr_expect_eq(PARSE(&sample, &error, "--colour=red", "-F5"), OPTIONS_RUN);
 	options_fini(&sample_set, &sample);
 	buf_fini(&error);

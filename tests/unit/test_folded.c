@@ -206,7 +206,7 @@ static void fill_random(struct profile *profile, uint64_t *ret_total)
 	}
 }
 
-/* Read back, the lines are distinct, sorted as a tree and hold every sample. */
+/* The lines are read back: they are distinct, sorted as a tree, and hold every sample. */
 Test(folded, sums_and_order)
 {
 	char *text, *line, *next, *space, *last = NULL;
@@ -243,7 +243,7 @@ Test(folded, containers_come_first)
 		{ "c1", "ml", "trainer-0", "", "ml/trainer-0/c1;app;f 1\n" },
 		/* No pod: of docker, or containerd without Kubernetes. */
 		{ "0123456789abcdef", "", "", "web", "app;f 1\n" },
-		/* Names that would look like more than they are. */
+		/* Names that look like several parts. */
 		{ "c1", "a/b", "../x;y", "w\n\x1b[0m/", "a_b/.._x:y/w  [0m_;app;f 1\n" },
 	};
 

@@ -97,7 +97,9 @@ static uint64_t row_at(const uint64_t *rows, int nr, uint64_t rva)
 	return rows[nr - 1];
 }
 
-/* In pages, as the walker has them built: the text is in one, at the same offset as in the file. */
+/*
+ * In pages, as the walker builds them: the text is in one page, at the same offset as in the file.
+ */
 Test(go_rows, all_versions)
 {
 	static uint64_t rows[CFI_PAGE_MAX_ROWS];
@@ -118,7 +120,10 @@ Test(go_rows, all_versions)
 		for (k = 0; k < sizeof(row_cases) / sizeof(row_cases[0]); k++)
 			row_check(file, &row_cases[k],
 				  row_at(rows, nr, made_go_label(file, row_cases[k].at)));
-		/* What looks as if it had called, and the signal handler's return, are looked up so. */
+		/*
+		 * A look-up for code after a call, and for the signal handler's return, uses the
+		 * byte before.
+		 */
 		rva = made_go_label(file, "sigreturn") - 1;
 		cr_assert_eq(unwind_row_kind(row_at(rows, nr, rva)), ROW_SIGNAL);
 		/* Foreign code is not the table's. */
@@ -137,7 +142,7 @@ static int read_word(struct unwind_reader *reader, __u64 va, void *dst, __u32 le
 	return 0;
 }
 
-/* A step by the complete rules is one by the row; where there is none it says so. */
+/* A step by the complete rules gives the result of the row; without a row it reports that. */
 Test(go_rows, steps)
 {
 	struct unwind_reader reader = { .read = read_word };
@@ -163,7 +168,10 @@ Test(go_rows, steps)
 	elf_image_free(img);
 }
 
-/* Values of one function that go on for ever, or stand still: nothing is told of it, and the others are as they were. */
+/*
+ * The values of one function never end, or do not advance: it has no rules, and other functions
+ * keep theirs.
+ */
 Test(go_rows, malformed)
 {
 	static const char *const values[] = { "\x80\x80\x80\x80\x80\x80", "\2\0\20\0\20\40" };
@@ -196,7 +204,7 @@ Test(go_rows, malformed)
 	free(path);
 }
 
-/* Without a table that can be read there are no rules of it. */
+/* A program without a readable table has no rules from it. */
 Test(go_rows, no_table)
 {
 	static uint64_t rows[CFI_PAGE_MAX_ROWS];
@@ -265,7 +273,7 @@ static void row_count(void *arg, uint64_t start, uint64_t end, uint64_t row)
 	++*(unsigned int *)arg;
 }
 
-/* Of a function with very many values only those up to the address are read, and no more than is allowed. */
+/* For a function with very many values only those up to the address are read, within the limit. */
 Test(go_rows, work_of_values)
 {
 	int64_t work = GO_ROWS_PAGE_WORK;

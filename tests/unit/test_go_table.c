@@ -74,7 +74,7 @@ Test(go_table, all_versions)
 	}
 }
 
-/* Without what says where the text begins it is found by its look. */
+/* Without the start of the text in the header, the start is found by the code. */
 Test(go_table, no_text_start)
 {
 	struct elf_image *img;
@@ -102,7 +102,7 @@ Test(go_table, in_another_section)
 	cr_assert_eq(go_table_find(&tab, img), 0);
 	names_check("go", &tab);
 	elf_image_free(img);
-	/* A program that is not of Go is not searched. */
+	/* A program in another language is not searched. */
 	fixture_run("objcopy --remove-section .go.buildinfo go not");
 	img = made_go_open("not");
 	cr_assert_eq(go_table_find(&tab, img), -ENODATA);
@@ -180,7 +180,7 @@ Test(go_table, malformed)
 	}
 }
 
-/* A reader that gives up half way is asked again; what was found is kept. */
+/* A reader that gives up half way is used again; earlier results stay. */
 struct flaky {
 	char *data;
 	size_t len;
@@ -229,8 +229,8 @@ Test(go_table, read_errors)
 }
 
 /*
- * Padding everywhere, in two segments of the same bytes, and two headers of a table that is far larger
- * than what is kept of a file: the text might begin at any place.
+ * There is padding everywhere, in two segments of the same bytes, and two headers of a table that
+ * is far larger than the cached part of a file: the text might begin anywhere.
  */
 #define PAD_OFF 0x10000
 #define PAD_BYTES 0x80000
@@ -247,7 +247,7 @@ struct padding {
 	unsigned int nr_reads;
 };
 
-/* What of a piece that lies at piece_off of the file is in [off, off + len). */
+/* The part of the piece at piece_off that lies in [off, off + len). */
 static void piece_read(const void *piece, size_t piece_len, uint64_t piece_off, char *dst,
 		       size_t len, uint64_t off)
 {
@@ -264,7 +264,7 @@ static ssize_t padding_read(void *arg, void *dst, size_t len, uint64_t off)
 	uint64_t entries = PAD_TABLE + sizeof(pad->headers);
 
 	pad->nr_reads++;
-	/* The functions that the table does not say otherwise of are outside of everything. */
+	/* Other functions of the table lie outside of every segment. */
 	memset(dst, off < PAD_OFF ? 0 : off < PAD_OFF + PAD_BYTES ? 0xcc : 0xf0, len);
 	piece_read(&pad->eh, sizeof(pad->eh) + sizeof(pad->ph), 0, dst, len, off);
 	piece_read(pad->headers, sizeof(pad->headers), PAD_TABLE, dst, len, off);
@@ -310,7 +310,7 @@ static void padding_init(struct padding *pad)
 		pad->entries[i][0] = 16 + 16 * i;
 }
 
-/* Whether most places look right or not, only a few of them are looked at closely. */
+/* Only a few candidates are checked closely, whether most look right or not. */
 Test(go_table, work_of_text_search)
 {
 	struct padding pad;
@@ -322,7 +322,7 @@ Test(go_table, work_of_text_search)
 	for (i = 0; i < 2; i++) {
 		padding_init(&pad);
 		source.size = PAD_TABLE + sizeof(pad.headers) + (PAD_FUNCTIONS + 1) * 8ULL;
-		if (i) /* nowhere is all of the code that the table names */
+		if (i) /* no candidate has all of the code that the table names */
 			pad.end = 1U << 30;
 		cr_assert_eq(elf_image_new(&img, &source), 0);
 		cr_assert_eq(go_table_find(&tab, img), -EBADMSG);
@@ -331,7 +331,7 @@ Test(go_table, work_of_text_search)
 	}
 }
 
-/* Names and lines as the rest of the program asks for them. */
+/* Names and lines through the interfaces that the program uses. */
 Test(go_table, symbols)
 {
 	static const char *const at[] = { "leaf",      "pushes_1", "pushes_2",

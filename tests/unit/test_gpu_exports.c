@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What the real libraries of a CUDA toolkit export, against the table: whatever launches, copies,
- * allocates, frees, blocks or is a collective is in it, or here with the reason why it is not. The
- * libraries are not ours to hand on: where there is no toolkit this cannot be shown.
+ * The exports of the real libraries of a CUDA toolkit against the table: every function that
+ * launches, copies, allocates, frees, blocks or is a collective is in the table, or here with the
+ * reason why it is not. The licence forbids to distribute the libraries: without a toolkit this
+ * test is skipped.
  */
 #include <criterion/criterion.h>
 #include <fnmatch.h>
@@ -14,7 +15,7 @@
 #include "cuda/functions.h"
 #include "test_elf_fixture.h"
 
-/* Beyond these nothing is asked of a name: it looks up, creates, sets or gets. */
+/* Names with these beginnings are not checked: the functions look up, create, set or get. */
 static const char *const driver[] = {
 	"*Launch*",	 "cuMemcpy*",	  "cuMemset*",	 "*Alloc*",	   "*Free*",
 	"*MemCreate*",	 "*Release*",	  "*Register*",	 "*Unregister*",   "*Synchronize*",
@@ -136,7 +137,10 @@ static bool is_asked(const char *name, const char *const *patterns, size_t nr)
 	return false;
 }
 
-/* Names that are exported and neither in the table nor excepted; how many are asked after. */
+/*
+ * Names that are exported, but neither in the table nor excepted; returns the number of checked
+ * names.
+ */
 static size_t exports_check(const char *path, const char *const *patterns, size_t nr_patterns,
 			    const struct exception *exceptions, size_t nr_exceptions)
 {

@@ -42,7 +42,7 @@ static void take(void *arg, const struct aggregate_call_at *at, uint64_t ns)
 	found[at->stack] += ns;
 }
 
-/* What stack 1 and stack 2 have; others have nothing. */
+/* Expects the time of stack 1 and of stack 2; other stacks have none. */
 static void expect(uint64_t first, uint64_t second)
 {
 	uint64_t found[NR] = { 0 };
@@ -55,7 +55,7 @@ static void expect(uint64_t first, uint64_t second)
 		cr_expect_eq(found[i], 0);
 }
 
-/* One that is long is shared out by itself, to the last nanosecond; what comes late has no part in it. */
+/* A long gap is shared out by itself, to the last nanosecond; a late record has no part of it. */
 Test(gpu_gaps, covered)
 {
 	seen(1, 1, 7);
@@ -67,7 +67,7 @@ Test(gpu_gaps, covered)
 	expect((LONG + 7) * 7 / 12, LONG + 7 - (LONG + 7) * 7 / 12);
 }
 
-/* Where nobody was seen it stays with who tells of it, but for less than what can be seen. */
+/* Time without a seen thread stays with the launch, unless it is shorter than a sample can show. */
 Test(gpu_gaps, partly_covered)
 {
 	seen(1, 1, 3);
@@ -78,7 +78,7 @@ Test(gpu_gaps, partly_covered)
 	expect(3 * PERIOD, LONG);
 }
 
-/* Another gap than the one that was seen, or none at all. */
+/* The launch reports another gap than the samples, or none. */
 Test(gpu_gaps, not_that_one)
 {
 	seen(5, 1, 3);
@@ -89,7 +89,10 @@ Test(gpu_gaps, not_that_one)
 	expect(3 * PERIOD, 0);
 }
 
-/* Few of the short ones are seen, each for longer than it was: those that were stand for all. */
+/*
+ * Few of the short gaps have samples, each for longer than its gap: these samples stand for all
+ * short gaps.
+ */
 Test(gpu_gaps, together)
 {
 	uint64_t i;
@@ -99,13 +102,13 @@ Test(gpu_gaps, together)
 			seen(i, i % 3 ? 1 : 2, 1);
 		cr_expect_eq(gpu_gaps_end(gaps, i, 5 * MS), 0);
 	}
-	seen(100, 1, 1); /* late, and counts */
+	seen(100, 1, 1); /* late, but it counts */
 	cr_expect_eq(gpu_gaps_share(gaps, 500 * MS, 0), 260 * MS);
 	expect(180 * MS, 80 * MS);
 	cr_expect_eq(gpu_gaps_share(gaps, 500 * MS, 0), 0, "twice");
 }
 
-/* Of one that sleeps it is known for how long: nothing of that goes to other gaps. */
+/* The time of a sleep is measured: no part of it is given to other gaps. */
 Test(gpu_gaps, timed)
 {
 	const struct aggregate_call_at at = { .stack = 1 };
@@ -118,7 +121,7 @@ Test(gpu_gaps, timed)
 	expect(25 * MS, 20 * MS);
 }
 
-/* Two threads are seen for twice as long as it was. */
+/* Two threads are seen, together for twice the length of the gap. */
 Test(gpu_gaps, together_at_once)
 {
 	seen(1, 1, 6);
@@ -128,18 +131,18 @@ Test(gpu_gaps, together_at_once)
 	expect(30 * MS, 30 * MS);
 }
 
-/* No launch told of it: it was too short for that. One that is not over has time until it is. */
+/* No launch reported the gap, as it was too short. A gap that is not over keeps its time. */
 Test(gpu_gaps, untold)
 {
 	seen(1, 1, 1);
-	seen(2, 2, 2); /* which tells that the other one is over */
+	seen(2, 2, 2); /* shows that the earlier gap is over */
 	cr_expect_eq(gpu_gaps_share(gaps, 100 * MS, 2), 10 * MS);
 	expect(10 * MS, 0);
 	cr_expect_eq(gpu_gaps_share(gaps, 100 * MS, 3), 20 * MS);
 	expect(10 * MS, 20 * MS);
 }
 
-/* Into the next interval goes what was seen of one that is not over, as far as there is room. */
+/* Samples of a gap that is not over roll over into the next interval, as far as there is room. */
 Test(gpu_gaps, rolled_over)
 {
 	const uint64_t frame = (uint64_t)BPFPROF_FRAME_NATIVE << BPFPROF_FRAME_SHIFT | 42;

@@ -49,7 +49,7 @@ static void made_of(uint32_t pid, uint32_t number, uint64_t content, uint32_t no
 	send(GPU_GRAPH_MADE, pid, number, 0, content, nodes, 0);
 }
 
-/* Where nothing else is said what is in a capture is called by its number. */
+/* By default a capture is identified by its number. */
 static void made(uint32_t pid, uint32_t number, uint32_t nodes)
 {
 	made_of(pid, number, number, nodes);
@@ -119,7 +119,7 @@ Test(gpu_graphs, nodes_by_kind)
 	cr_expect_not(is_known(5, 1));
 }
 
-/* What was captured stays what it was when the handle is another kernel's. */
+/* A graph keeps the names of its kernels after another kernel got the handle. */
 Test(gpu_graphs, handles_of_kernels_again)
 {
 	struct gpu_graph graph;
@@ -147,7 +147,7 @@ Test(gpu_graphs, handles_of_kernels_again)
 	cr_expect_eq(gpu_graphs_nr_nodes(graphs), 5);
 }
 
-/* The same is captured again; of the one that is not all known the other one is better. */
+/* The same content is captured again; a complete capture replaces an incomplete one. */
 Test(gpu_graphs, of_the_same)
 {
 	for (uint32_t i = 1; i <= GPU_GRAPHS_MAX + 5; i++) {
@@ -173,7 +173,7 @@ Test(gpu_graphs, of_the_same)
 	cr_expect_eq(shares[7].nr_open, 0);
 }
 
-/* A number is not what something is called by, nor the other way round. */
+/* A number does not match a content of the same value, nor the other way round. */
 Test(gpu_graphs, numbers_and_contents)
 {
 	node(7, 1, 3, 0x20);
@@ -193,7 +193,7 @@ Test(gpu_graphs, without_nodes)
 	cr_expect_eq(graph_at(7, 1).nr, 0);
 }
 
-/* Records that did not come, and nodes that nobody saw. */
+/* Records that did not arrive, and nodes that BPF missed. */
 Test(gpu_graphs, lost_nodes)
 {
 	node(7, 1, 3, 0x20);
@@ -240,7 +240,10 @@ Test(gpu_graphs, of_processes_that_are_gone)
 	cr_expect(!shares[7].nr && !shares[7].nr_open && !shares[7].nr_nodes);
 }
 
-/* What one graph lacks is said of it, what it has is counted on, and others have their own room. */
+/*
+ * A graph without room for its nodes is incomplete, its other nodes still count, and other
+ * processes have their own room.
+ */
 Test(gpu_graphs, nodes_without_room)
 {
 	const uint32_t room = GPU_GRAPHS_MAX_NODES / 4 / GPU_GRAPHS_OF_ONE;
@@ -259,7 +262,7 @@ Test(gpu_graphs, nodes_without_room)
 	cr_expect(graph_at(8, 2).complete);
 }
 
-/* One that there was no room for is not whole because there is some at its end. */
+/* A graph that had no room is not complete because there is room at its end. */
 Test(gpu_graphs, graphs_without_room)
 {
 	const uint32_t room = GPU_GRAPHS_MAX / GPU_GRAPHS_OF_ONE;

@@ -12,7 +12,7 @@
 #include "elf/image.h"
 #include "test_elf_fixture.h"
 
-/* The CUDA runtime as far as a launch needs it; all that launches calls inner() first. */
+/* The CUDA runtime as far as a launch needs it; every launching function calls inner() first. */
 static const char runtime[] =
 	"#include <stddef.h>\n"
 	"struct dim3 { unsigned x, y, z; };\n"
@@ -39,8 +39,8 @@ static const char runtime[] =
 	"\"jmp \" JUMP \"; .cfi_endproc; .popsection\");\n";
 
 /*
- * What nvcc makes of kernels one, two and three, as C: STUB(name) is the host function. What they
- * launch has `dev_` before its name; uncertain_* launch one of them.
+ * The code that nvcc makes of kernels one, two and three, as C: STUB(name) is the host function.
+ * The kernel's name begins with `dev_`; uncertain_* launch one of them.
  */
 static const char program[] =
 	"#include <stddef.h>\n"
@@ -80,7 +80,7 @@ static const char program[] =
 	"const void *volatile pointer;\n"
 	"int uncertain_pointer(float *p) { void *args[] = { &p }; struct dim3 g = { 1, 1, 1 };\n"
 	" return cudaLaunchKernel(pointer, g, g, args, 0, 0) + 1; }\n"
-	/* Hands on what it is given. */
+	/* This function passes its argument on. */
 	"__attribute__((noinline)) int hand(int n, const void *f) { struct dim3 g = { 1, 1, 1 };\n"
 	" return cudaLaunchKernel(f, g, g, 0, 0, 0) + n; }\n"
 	"int handed_two(int n) { return hand(n, (const void *)two) + 1; }\n"
@@ -156,7 +156,7 @@ static uint64_t later(void)
 	return time_monotonic_ns() + 60 * NS_PER_SECOND;
 }
 
-/* The name, or how it failed. */
+/* The name, or the error. */
 static const char *ask_walk(struct elf_image *img, uint64_t rva, struct kernel_walk *walk)
 {
 	const char *name = NULL;
@@ -306,7 +306,7 @@ Test(gpu_kernel_names, what_is_handed_on_is_named_by_who_hands_it)
 	cr_assert_str_eq(outer[0].function, "handed_two");
 	cr_assert_str_eq(ask_walk(img, outer[0].end, &walk), "dev_two");
 	cr_assert_str_eq(ask(img, outer[0].end), "(no launch)", "by itself it is none");
-	/* Another function than the one that hands on: a frame is missing. */
+	/* Another function than the one that passes its argument: a frame is missing. */
 	walk.function++;
 	cr_assert_str_eq(ask_walk(img, outer[0].end, &walk), "(uncertain)");
 	elf_image_free(img);
@@ -317,7 +317,7 @@ Test(gpu_kernel_names, what_is_handed_on_is_named_by_who_hands_it)
 	elf_image_free(img);
 }
 
-/* Each ra_ is where a launch returns to; what it launches is certain or not. */
+/* Each ra_ is the return address of a launch whose kernel is certain or uncertain. */
 static const char hand_made[] =
 	".macro kernel name\n .type \\name,@function\n"
 	"\\name: .cfi_startproc; sub $8,%rsp; lea \\name(%rip),%rdi; call cudaLaunchKernel@plt;"
@@ -332,7 +332,7 @@ static const char hand_made[] =
 	"begin lost; lea one(%rip),%rdi; call other@plt; launch uncertain_lost; end\n"
 	"begin spill; lea two(%rip),%rdi; mov %rdi,8(%rsp); mov 8(%rsp),%rdi;"
 	" launch dev_two_spill; end\n"
-	/* whose address may be known elsewhere */
+	/* code elsewhere may know its address */
 	"begin spilled; lea two(%rip),%rax; mov %rax,8(%rsp); lea 8(%rsp),%rdi; call other@plt;"
 	" mov 8(%rsp),%rdi; launch uncertain_spilled; end\n"
 	"begin written; lea two(%rip),%rax; mov %rax,8(%rsp); mov %rsi,(%rdx); mov 8(%rsp),%rdi;"
@@ -364,7 +364,7 @@ static const char hand_made[] =
 	".altmacro\n.macro import n\n call import\\n\\()@plt\n.endm\n.set i,0\n"
 	"begin imports\n.rept 5000\n import %i\n.set i,i+1\n.endr\nend\n.noaltmacro\n"
 	"begin no_kernel; lea begin_of_all(%rip),%rdi; launch uncertain_no_kernel; end\n"
-	/* a part that was split off: who knows what leads there */
+	/* a part that was split off: unknown code leads there */
 	".type part,@function\npart: .cfi_startproc; .cfi_def_cfa_offset 48; lea one(%rip),%rdi;"
 	" launch uncertain_part; ret; .cfi_endproc\n"
 	"lea one(%rip),%rdi; launch uncertain_no_frame; ret\n"
@@ -487,7 +487,7 @@ Test(gpu_kernel_names, memory_is_bounded)
 	cr_expect_eq(stats.nr_evicted, 100);
 	cr_expect_eq(stats.nr_kernels, 3 * KERNEL_NAMES_MAX_FILES / 2);
 	cr_expect_leq(stats.bytes, KERNEL_NAMES_MAX_BYTES);
-	/* What was thrown out is read again. */
+	/* Evicted tables are read again. */
 	cr_assert_eq(kernel_names_find(names, 2, img, calls[i].end, later(), &walk, &name), 0);
 	cr_expect_str_eq(name, "dev_one");
 	/* Calls of one file. */
@@ -500,7 +500,7 @@ Test(gpu_kernel_names, memory_is_bounded)
 	elf_image_free(libc);
 }
 
-/* Whatever is cut off or overwritten: an error or a name of the file, in bounded time. */
+/* Files that are cut off or overwritten give an error or a name of the file, in bounded time. */
 Test(gpu_kernel_names, broken_files)
 {
 	struct kernel_walk walk;

@@ -144,7 +144,7 @@ Test(gpu_library, places)
 	check_places("sysv.so");
 }
 
-/* The code of the symbol is that of the executable segment only up to its end in the file. */
+/* The code of the symbol in the executable segment ends with the segment in the file. */
 Test(gpu_library, end_of_segment)
 {
 	const struct elf_segment *seg;
@@ -197,7 +197,7 @@ static ssize_t counted_read(void *arg, void *dst, size_t len, uint64_t off)
 	return n < 0 ? -errno : n;
 }
 
-/* What is asked of every file that gets mapped. */
+/* Every mapped file is checked like this. */
 Test(gpu_library, ordinary_files)
 {
 	struct gpu_library lib = { .nr = 77 };
@@ -319,10 +319,10 @@ Test(gpu_library, linked_statically)
 		cr_expect_eq(lib.comm_rank, 9 * 8 + 24, "%s", linked[i]);
 		cr_expect_eq(hook_find(&lib, "ncclAllReduce")->off,
 			     fixture_offset("l.so", "ncclAllReduce"), "%s", linked[i]);
-		/* Where nothing is exported and no other symbol is left nothing can be known. */
+		/* Without exports and other symbols nothing can be known. */
 		cr_expect_eq(read_file("stripped.so", &lib), i ? -ENODATA : 0, "%s", linked[i]);
 	}
-	/* Nobody reads all symbols of what has nothing to do with a GPU. */
+	/* A file without relation to a GPU does not get all its symbols read. */
 	fixture_run("gcc -O2 -fPIC -nostdlib -shared -fvisibility=hidden -DCOUNT=size -DFILLER=9 "
 		    "-o l.so l.c f.c");
 	cr_expect_eq(read_file("l.so", &lib), -ENODATA);
@@ -359,7 +359,7 @@ static struct elf_image *measured_open(struct measured *file)
 	return img;
 }
 
-/* In the file, of .symtab or what that has its strings in. */
+/* Offsets of .symtab, or of its strings, in the file. */
 static Elf64_Shdr *section_of(char *data, bool strings)
 {
 	const Elf64_Ehdr *eh = (const Elf64_Ehdr *)data;
@@ -373,7 +373,7 @@ static Elf64_Shdr *section_of(char *data, bool strings)
 	return NULL;
 }
 
-/* NCCL that is hidden in a library, of which we have the file. */
+/* NCCL is hidden in a library, and its file is available. */
 static void hidden_make(struct measured *ret)
 {
 	fixture_write("h.c", accessors);
@@ -405,7 +405,7 @@ static void strings_grow(struct measured *file, const char *filling)
 	strings->sh_size = STRINGS_BYTES;
 }
 
-/* Whoever searches has other things to do between two steps, and reads everything once. */
+/* The search stops between two steps for other work, and reads everything once. */
 Test(gpu_library, hidden_in_steps)
 {
 	struct gpu_library lib, small;
@@ -454,7 +454,7 @@ static int hidden_error(struct measured *file)
 	return err;
 }
 
-/* What could not be searched is another thing than what has no NCCL in it. */
+/* A failed search differs from a search that found no NCCL. */
 Test(gpu_library, hidden_unsearched)
 {
 	struct measured file;
@@ -514,7 +514,7 @@ Test(gpu_library, comm_rank)
 		cr_expect_eq(rank_of("clang", options), 133270 * 8 + 24, "clang %s", options);
 	}
 	cr_expect_eq(rank_of("gcc", "-O2 -DCOUNT=size -DFILLER=8"), 88);
-	/* They do not agree, one is not there, the offset is too large. */
+	/* The checks disagree, one is missing, or the offset is too large. */
 	cr_expect_eq(rank_of("gcc", "-O2 -DCOUNT=ready -DFILLER=133270"), 0);
 	cr_expect_eq(rank_of("gcc", "-O2 -DCOUNT=size -DFILLER=133270 -DLESS"), 0);
 	cr_expect_eq(rank_of("gcc", "-O2 -DCOUNT=size -DFILLER=3000000"), 0);

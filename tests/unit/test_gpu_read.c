@@ -29,7 +29,7 @@ static void teardown(void)
 	gpu_read_fini(&filled);
 }
 
-/* What gpu_json() writes is what is read. */
+/* gpu_read reads back the output of gpu_json(). */
 Test(gpu_read, what_gpu_writes, .init = setup, .fini = teardown)
 {
 	static const char *const stack[] = { "ncclAllReduce", "Trainer.fit (loop.py:31)" };
@@ -209,7 +209,7 @@ Test(gpu_read, what_gpu_writes, .init = setup, .fini = teardown)
 	cr_expect_eq(read->collectives[0].ns, 42000);
 	cr_expect_eq(read->collectives[0].max_ns, 41000);
 	cr_expect(read->collectives[0].captured);
-	cr_assert_eq(filled.nr_completions, 2); /* of the third one nothing is known */
+	cr_assert_eq(filled.nr_completions, 2); /* the third one is not known at all */
 	cr_expect_eq(read->nr_completions, 2);
 	cr_expect_eq(read->completions[0].pending, 1);
 	cr_expect_eq(read->completions[1].count, 0);
@@ -310,7 +310,7 @@ Test(gpu_read, not_ours, .init = setup, .fini = teardown)
 	cr_expect_eq(filled.nr_files, 0);
 }
 
-/* What of the wrong type is skipped, how often, and what is left. */
+/* Values of a wrong type are skipped and counted, and the other values stay. */
 Test(gpu_read, wrong_types, .init = setup, .fini = teardown)
 {
 	static const struct {

@@ -7,7 +7,7 @@
 
 #define MAX_ROWS 8
 
-/* Of a kernel's handle, by which generation of it. */
+/* The key of a kernel's handle with a generation. */
 static struct call_table_count launches(uint64_t handle, uint32_t generation, uint64_t calls)
 {
 	const uint16_t flags = (uint16_t)(generation << CALL_TABLE_GENERATION_SHIFT);
@@ -79,7 +79,7 @@ Test(gpu_recent, since_the_picture_before)
 	gpu_recent_free(recent);
 }
 
-/* What stood there before stands with a generation that has ended now: it is not new for that. */
+/* Calls that moved to an ended generation are not new. */
 Test(gpu_recent, handle_used_again)
 {
 	struct gpu_recent *recent = begin();
@@ -95,7 +95,7 @@ Test(gpu_recent, handle_used_again)
 	gpu_recent_free(recent);
 }
 
-/* More launches of the new kernel than there ever were of the one before. */
+/* The new kernel has more launches than the old one ever had. */
 Test(gpu_recent, used_again_more_often)
 {
 	struct gpu_recent *recent = begin();
@@ -123,7 +123,10 @@ Test(gpu_recent, used_again_several_times)
 	gpu_recent_free(recent);
 }
 
-/* The end was told late: some launches of the new kernel stood with the one before, and are told once. */
+/*
+ * The end of the generation is reported late: some launches of the new kernel counted for the old
+ * one; they are new only once.
+ */
 Test(gpu_recent, end_told_late)
 {
 	struct gpu_recent *recent = begin();

@@ -103,7 +103,7 @@ Test(gpu_report, table)
 }
 
 /* A narrow screen, few rows. */
-/* The first page of a screen: what hangs first, and what there is no room for is said. */
+/* The first page of a screen: hanging calls come first, and rows without room are counted. */
 Test(gpu_report, overview)
 {
 	const struct gpu_report_options options = { .rows = 2, .columns = 80, .screen_rows = 24 };
@@ -182,7 +182,7 @@ Test(gpu_report, rows_and_columns)
 	free(text);
 }
 
-/* What a call was given, as far as that is known. */
+/* The arguments of a call, as far as they are known. */
 Test(gpu_report, arguments)
 {
 	static const struct {
@@ -203,11 +203,11 @@ Test(gpu_report, arguments)
 		  "    0 B int8 avg root 5,\n    communicator 0xdead, stream 0x7\n",
 		  "\"comm\":\"0xdead\",\"hash\":null,\"rank\":null,\"size\":null,\"bytes\":0,"
 		  "\"datatype\":\"int8\",\"op\":\"avg\",\"root\":5,\"stack\"" },
-		/* Of a type that is not known. */
+		/* The type is not known. */
 		{ { .comm = 0xdead, .bytes = 64, .extra_name = "peer", .extra = "1" },
 		  "    64 B peer 1,\n    communicator 0xdead, stream 0x0\n",
 		  "\"bytes\":64,\"datatype\":null,\"peer\":1,\"stack\"" },
-		/* The end of a communicator, a copy, and what nothing is known of. */
+		/* The end of a communicator, a copy, and a call without any known argument. */
 		{ { .comm = 0xc0 },
 		  "    communicator 0xc0, rank 3 of 8, stream 0x0\n",
 		  "\"size\":8,\"bytes\":0,\"datatype\":null,\"stack\"" },
@@ -332,7 +332,7 @@ Test(gpu_report, nothing)
 	free(text);
 }
 
-/* A device that is not nearly full, and one that says nonsense. */
+/* A device that is not nearly full, and one with impossible numbers. */
 Test(gpu_report, device)
 {
 	static const struct {
@@ -358,7 +358,7 @@ Test(gpu_report, device)
 	}
 }
 
-/* What drives a terminal, ends a line or a string, or is no number. */
+/* Text that controls a terminal, or ends a line or a string, and values that are no numbers. */
 Test(gpu_report, hostile)
 {
 	static const char bad[] = "\x1b[31mred\n\"quoted\"\\\xff\xe2\x80\xae;";
@@ -476,7 +476,7 @@ Test(gpu_report, hostile)
 	free(text);
 }
 
-/* Whatever it is cut to by its maximum, it says so and reads nothing that is not there. */
+/* A text that reaches its maximum is marked as cut, and nothing outside of memory is read. */
 Test(gpu_report, no_room)
 {
 	struct gpu_report report = gpu_report_made(&busy, 1);

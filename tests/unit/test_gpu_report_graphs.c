@@ -19,7 +19,7 @@ static const struct gpu_report_grouped grouped[] = {
 	"    in the group: 2 ncclSend float32 4.2 MB peer 3,\n"                                    \
 	"        communicator 0xc0, rank 3 of 8, stream 0x7\n"
 
-/* What the end of a group waits for, or how much of that is not known. */
+/* The collectives that the end of a group waits for, or the part that is not known. */
 Test(gpu_report, groups)
 {
 	static const struct {
@@ -184,7 +184,7 @@ Test(gpu_report, graphs_that_are_not_all_known)
 	free(text);
 }
 
-/* What is written into a graph is reported by itself, and is in no sum. */
+/* Calls written into a graph are reported separately, and are in no sum. */
 Test(gpu_report, captured)
 {
 	const struct gpu_report_launch some[] = {

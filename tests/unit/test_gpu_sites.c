@@ -55,7 +55,7 @@ static const char *name_of(const struct gpu_site *site)
 	return gpu_functions(&nr)[site->wire.function].name;
 }
 
-/* As libc10_cuda of PyTorch 2.6 has them, and what cannot be told from. */
+/* The probes of libc10_cuda of PyTorch 2.6, and unusable ones. */
 Test(gpu_sites, of_torch)
 {
 	static const char notes[] =
@@ -102,7 +102,7 @@ Test(gpu_sites, of_others)
 	cr_expect(nr == 1 && bad == 1, "and no malloc");
 }
 
-/* As python3.11 of Debian 12 has them, and one that does not say which generation it is. */
+/* The probes of python3.11 of Debian 12, and one without a generation. */
 Test(gpu_sites, of_python)
 {
 	static const char notes[] = NOTE("a", "python", "gc__done", "-8@%r12")
@@ -128,7 +128,7 @@ Test(gpu_sites, of_python)
 	cr_expect(nr == 1 && bad == 1);
 }
 
-/* What the compiler knew; but an address is none of that, and what is larger than we keep. */
+/* Values that the compiler knew; an address cannot be one, nor a value larger than the field. */
 Test(gpu_sites, constants)
 {
 	static const char notes[] = NOTE("a", "python", "gc__done", "-8@$0")

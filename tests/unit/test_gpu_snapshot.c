@@ -34,7 +34,7 @@ static struct gpu_open_call open_of(struct bpfprof_gpu_key key, uint32_t tid, ui
 	return (struct gpu_open_call){ .tid = tid, .open = { .key = key, .begin_ns = begin_ns } };
 }
 
-/* Each goes to the count with its key and to no other, of whichever process that is. */
+/* Each open call adds to the count with its key, and to no other, in the right process. */
 Test(gpu_snapshot, waits_by_key)
 {
 	struct call_table_count counts[] = {
@@ -53,7 +53,7 @@ Test(gpu_snapshot, waits_by_key)
 		open_of(key_of(3, "cuStreamSynchronize", 1), 32, 4000),
 		open_of(key_of(4, "ncclGroupEnd", 0), 4, 9000),
 		open_of(key_of(4, "cuCtxSynchronize", 0), 4, 9500), /* in that */
-		open_of(key_of(4, "ncclGroupEnd", 0), 5, NOW_NS), /* since then */
+		open_of(key_of(4, "ncclGroupEnd", 0), 5, NOW_NS), /* these began after it */
 		open_of(key_of(7, "cuStreamSynchronize", 1), 7, 1000), /* not counted */
 	};
 	const struct gpu_snapshot snapshot = { .waiting = waiting,

@@ -86,7 +86,7 @@ static bool comm_known(void *arg, uint32_t pid, uint64_t start_ns, uint64_t comm
 	return true;
 }
 
-/* What is written of it. */
+/* The trace as it is written. */
 static json_t *written(uint64_t max_bytes)
 {
 	struct stats_reasons lost = { 0 };
@@ -181,7 +181,7 @@ Test(gpu_timeline, sorted_outer_ones_first)
 	json_decref(whole);
 }
 
-/* What waits for which stream. */
+/* A wait ends the spans of its streams. */
 Test(gpu_timeline, spans)
 {
 	json_t *whole;
@@ -190,9 +190,9 @@ Test(gpu_timeline, spans)
 	add("cuLaunchKernel", 50, 2000, 10, 0x10);
 	add("cuLaunchKernel", 50, 2500, 10, 0x20);
 	add("cuStreamSynchronize", 50, 3000, 1000, 0x10); /* of one of them */
-	add("cuEventSynchronize", 50, 4100, 10, 0); /* of nobody knows which */
+	add("cuEventSynchronize", 50, 4100, 10, 0); /* of an unknown stream */
 	add("cuLaunchKernel", 50, 5000, 10, 0); /* the default stream, */
-	add("cuMemcpyDtoH_v2", 50, 6000, 500, 0); /* for which this waits */
+	add("cuMemcpyDtoH_v2", 50, 6000, 500, 0); /* waits for the launch before it */
 	add("cuMemcpyDtoD_v2", 50, 6600, 500, 0);
 	add("cuLaunchKernel", 51, 7000, 10, 0x10);
 	add("cuCtxSynchronize", 50, 8000, 1000, 0); /* for both that are left */
@@ -294,7 +294,7 @@ static void note_open(uint32_t tid, const char *name, uint64_t begin)
 	gpu_trace_note_open(trace, tid, &thread);
 }
 
-/* Of what was open at the end, one returns after all. */
+/* One of the calls that were open at the end returns later. */
 Test(gpu_timeline, open_calls)
 {
 	json_t *whole;
@@ -351,7 +351,7 @@ Test(gpu_timeline, titles)
 	json_decref(whole);
 }
 
-/* However little is allowed: the newest, no more bytes than that, and all are accounted for. */
+/* With any limit the newest events stay within the bytes, and all events are accounted for. */
 Test(gpu_timeline, limits)
 {
 	const uint64_t limits[] = { 64 << 10, 100000, 333333, 1 << 20, 3 << 20 };
@@ -374,7 +374,7 @@ Test(gpu_timeline, limits)
 		       (1000 + 100 * (double)nr_dropped) / 1e3);
 		expect(event_of(whole, 'X', nr_kept - 1), "cuLaunchKernel", 1000.9);
 		cr_assert_null(event_of(whole, 'X', nr_kept));
-		/* What goes on where the oldest end begins there. */
+		/* A call that goes on past the last skipped event begins there. */
 		cr_assert_not_null(event_of(whole, 'B', 0));
 		cr_assert_not_null(event_of(whole, 'b', 0));
 		cr_assert_null(event_of(whole, 'b', 1));

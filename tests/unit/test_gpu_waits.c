@@ -87,14 +87,14 @@ static uint64_t lost(const char *name)
 	return 0;
 }
 
-/* A proof is one of what was put on its stream before. */
+/* A proof completes only earlier work of its stream. */
 Test(gpu_waits, by_stream_and_time, .init = setup, .fini = teardown)
 {
 	collective(STREAM, 100, 64);
 	collective(OTHER, 110, 64);
 	collective(STREAM, 200, 64);
 	collective(STREAM, 210, 128);
-	done(GPU_WAIT_DONE, STREAM, 104, 0, 300); /* it had not been put there */
+	done(GPU_WAIT_DONE, STREAM, 104, 0, 300); /* this collective came later */
 	cr_expect_eq(row(0)->count, 0);
 	done(GPU_WAIT_DONE, STREAM, 205, 280, 300);
 	cr_expect_eq(row(0)->count, 2);
@@ -105,7 +105,7 @@ Test(gpu_waits, by_stream_and_time, .init = setup, .fini = teardown)
 	cr_expect_eq(row(0)->within_max_ns, 20);
 	cr_expect_eq(row(1)->count, 0);
 	cr_expect_eq(row(1)->key.bytes, 128);
-	done(GPU_WAIT_ALL_DONE, 0, 400, 0, 450); /* never asked before: since they were put there */
+	done(GPU_WAIT_ALL_DONE, 0, 400, 0, 450); /* proves all streams since the beginning */
 	cr_expect_eq(row(0)->count, 3);
 	cr_expect_eq(row(0)->pending, 0);
 	cr_expect_eq(row(0)->ns, 300 + 340);
@@ -116,7 +116,7 @@ Test(gpu_waits, by_stream_and_time, .init = setup, .fini = teardown)
 	cr_expect_eq(row(0)->count, 3);
 }
 
-/* Of what nobody has seen to be complete the oldest is told, by kind. */
+/* The oldest incomplete collective is reported, by kind. */
 Test(gpu_waits, oldest, .init = setup, .fini = teardown)
 {
 	collective(STREAM, 100, 64);
@@ -166,7 +166,7 @@ Test(gpu_waits, groups, .init = setup, .fini = teardown)
 	cr_expect_eq(row(1)->unknown, 0);
 }
 
-/* What the group of a thread holds while its end does not return. */
+/* The collectives in a thread's group while the end of the group does not return. */
 Test(gpu_waits, in_a_group, .init = setup, .fini = teardown)
 {
 	const struct bpfprof_task_id task = { .pid = PID, .tid = PID, .start_ns = START };
@@ -187,13 +187,14 @@ Test(gpu_waits, in_a_group, .init = setup, .fini = teardown)
 		record.call.key.dims[1] = begin_ns == 105;
 		gpu_waits_record(waits, &record);
 	}
-	record.call.begin_ns = 150; /* another one begins: the end is over, though not yet told */
+	/* Another group begins: the end has returned, though its record has not come. */
+	record.call.begin_ns = 150;
 	gpu_waits_record(waits, &record);
 	record.task.tid++;
 	record.call.begin_ns = 100;
 	gpu_waits_record(waits, &record);
 	cr_expect_eq(gpu_waits_group(waits, &task, 110, found, 3, &nr), 6);
-	cr_assert_eq(nr, 3); /* and a fourth one, for which there is no room */
+	cr_assert_eq(nr, 3); /* there is no room for the fourth one */
 	cr_expect(found[0].stream == STREAM && found[0].count == 2);
 	cr_expect(found[1].stream == OTHER && found[1].count == 2);
 	cr_expect(found[1].key.comm == 0xc0 && found[1].key.bytes == 64);
@@ -254,7 +255,7 @@ static void on_complete(void *arg, const struct bpfprof_gpu_key *key, uint64_t n
 	told->ns += ns;
 }
 
-/* Each that is complete is told by what it was counted by, with rows or without. */
+/* Each complete collective is reported with its key, with rows or without. */
 Test(gpu_waits, told_one_by_one, .init = setup, .fini = teardown)
 {
 	const struct bpfprof_gpu_key key = collective_of(STREAM, 100, 64).call.key;
@@ -278,7 +279,7 @@ Test(gpu_waits, told_one_by_one, .init = setup, .fini = teardown)
 	cr_expect_eq(nr, 2);
 }
 
-/* Who runs for ever keeps nothing of what has ended, and a part of the room. */
+/* A daemon keeps nothing about ended processes, and each process has a part of the room. */
 Test(gpu_waits, without_rows, .init = setup, .fini = teardown)
 {
 	struct bpfprof_gpu_wait record = collective_of(STREAM, 100, 64);
@@ -306,7 +307,7 @@ Test(gpu_waits, without_rows, .init = setup, .fini = teardown)
 	cr_expect_eq(lost("processes_of_waits_no_room"), 3);
 }
 
-/* What comes may come in any order and say anything. */
+/* Records may come in any order and with any content. */
 Test(gpu_waits, nonsense, .init = setup, .fini = teardown)
 {
 	uint32_t kind;

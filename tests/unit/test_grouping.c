@@ -123,7 +123,7 @@ Test(grouping, by_pod)
 	cr_expect_str_eq(title(nameless), "ray::Trainer.fi");
 }
 
-/* Outside of our pid namespace they have no number of ours, and are two all the same. */
+/* Processes outside of bpfprof's pid namespace have no pid here, and still are two. */
 Test(grouping, outside_of_the_pid_namespace)
 {
 	uint32_t one = ranked(7, "bash", "", ""), two = ranked(8, "dash", "", "");

@@ -38,7 +38,10 @@ ParameterizedTestParameters(hash_table, sizes)
 	return cr_make_param_array(size_t, sizes, sizeof(sizes) / sizeof(sizes[0]));
 }
 
-/* All are found, in order, and none beyond the limit; half of them go, and come again as the newest. */
+/*
+ * All entries are found, in order, and none over the limit; half of them are removed, and come back
+ * as the newest.
+ */
 ParameterizedTest(size_t *size, hash_table, sizes)
 {
 	uint32_t nr = (uint32_t)*size, key, next = 0;
@@ -127,7 +130,7 @@ Test(hash_table, keys_change_in_place)
 	hash_table_clear(&table);
 }
 
-#ifndef __SANITIZE_ADDRESS__ /* which takes such a size for a mistake */
+#ifndef __SANITIZE_ADDRESS__ /* the sanitizer takes such a size for a mistake */
 Test(hash_table, more_than_memory_is_no_entry)
 {
 	struct hash_table table;

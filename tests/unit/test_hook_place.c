@@ -50,7 +50,7 @@ static const struct function functions[] = {
 	{ "xor %eax, %eax; add %rdi, %rax; sub %rsi, %rax; shl $3, %rax; or %rdx, %rax; push %rbx;"
 	  "pop %rbx; ret",
 	  15 },
-	/* What the kernel does not emulate, or refuses. */
+	/* Instructions that the kernel refuses or does not emulate. */
 	{ "mov %rdi, %rax; ret; nop", 0 },
 	{ "mov %rdi, %rax; jmp *%rax; nop", 0 },
 	{ "mov %rdi, %rax; push $1; pop %rax; ret", 0 },
@@ -62,7 +62,10 @@ static const struct function functions[] = {
 	{ "mov %rdi, %rax; jrcxz 1f; 1: ret", 0 },
 	{ "mov %rdi, %rax; pause; nop; ret", 0 },
 	{ "mov %rdi, %rax; xchg %r8, %rax; nop; ret", 0 },
-	/* What would be told wrong: arguments, registers of the caller's, the stack. */
+	/*
+	 * Code before the hook that changes what the hook reads: arguments, registers of the
+	 * caller, the stack.
+	 */
 	{ "mov %rsi, %rdi; push %rbx; pop %rbx; ret", 0 },
 	{ "xor %esi, %esi; push %rbx; pop %rbx; ret", 0 },
 	{ "mov $1, %dl; push %rbx; pop %rbx; ret", 0 },
@@ -79,7 +82,7 @@ static const struct function functions[] = {
 	{ "addl $1, state(%rip); push %rbx; pop %rbx; ret", 0 },
 	{ "lock addl $1, state(%rip); push %rbx; pop %rbx; ret", 0 },
 	{ "cltd; push %rbx; pop %rbx; ret", 0 },
-	/* What may fault, or leave in another way. */
+	/* Instructions that may fault, or leave in another way. */
 	{ "mov (%rdi), %rax; push %rbx; pop %rbx; ret", 0 },
 	{ "mov 8(%rsp,%rdi), %rax; push %rbx; pop %rbx; ret", 0 },
 	{ "mov 0x1000(%rsp), %rax; push %rbx; pop %rbx; ret", 0 },
@@ -92,7 +95,7 @@ static const struct function functions[] = {
 	{ "mov %rdi, %rax; ud2; push %rbx", 0 },
 	{ "mov %rdi, %rax; int3; nop; ret", 0 },
 	{ "mov %rdi, %rax; .byte 0x06; nop; ret", 0 },
-	/* It is come back to: a call would count with each round. */
+	/* The code jumps back to the place: a call would count with each round. */
 	{ "xor %eax, %eax; 1: cmp %rdi, %rax; jne 1b; ret", 0 },
 	{ "xor %eax, %eax; 1: cmp %rdi, %rax; je 2f; add $1, %rax; jmp 1b; 2: ret", 0 },
 	{ "xor %eax, %eax; 1: je 2f; dec %edi; jmp 1b; 2: ret", 0 },
@@ -100,11 +103,11 @@ static const struct function functions[] = {
 	{ "0: mov %rdi, %rax; push %rbx; pop %rbx; call 0b + 3; ret", 0 },
 	{ "0: mov %rdi, %rax; push %rbx; pop %rbx; .byte 0xeb, 0xfb", 0 }, /* jmp 0b + 4 */
 	{ "xor %eax, %eax; back: cmp %rdi, %rax; je cold; ret", 0 },
-	/* It is not: a loop behind it, or a call of the function's own. */
+	/* No code jumps back to it: a loop behind it, or a call of the function itself. */
 	{ "0: xor %eax, %eax; cmp %rdi, %rax; je 1f; 2: dec %edi; jne 2b; 1: ret", 5 },
 	{ "0: endbr64; push %rbx; pop %rbx; test %edi, %edi; je 0b; ret", 4 },
 	{ "0: mov %rdi, %rax; push %rbx; call 0b; pop %rbx; ret", 3 },
-	/* Switches: where they lead is not known, unless within a frame. */
+	/* Switches: the targets are not known, except within a frame. */
 	{ "xor %r10d, %r10d; cmp $5, %edi; ja away; " SWITCH, 0 },
 	{ "xor %r10d, %r10d; cmp $5, %edi; ja away; jmp *table(,%rdi,8)", 0 },
 	{ "xor %r10d, %r10d; push %rbx; cmp $5, %edi; ja away; " SWITCH, 3 },

@@ -59,7 +59,7 @@ Test(html, stacks)
 	made_free(profile);
 }
 
-/* In front of the process, and only where there is something to tell apart. */
+/* The container stands before the process, and only if there are several. */
 Test(html, containers)
 {
 	struct profile *profile = made_new();
@@ -125,7 +125,7 @@ Test(html, threads)
 	made_free(profile);
 }
 
-/* Names of every place where one can leave the page's data or its markup. */
+/* Names that try to leave every part of the page's data and markup. */
 static const char *const hostile[] = {
 	"</script><script>alert(1)</script>",
 	"<!--<script>",

@@ -69,7 +69,7 @@ Test(parked, native_idles)
 	cr_expect_eq(nr_idle(), 4);
 }
 
-/* Near misses: somebody waits for these. */
+/* Near misses: another thread waits for these. */
 Test(parked, native_that_waits_for_something)
 {
 	uint32_t run = native("boost::asio::detail::scheduler::do_run_one");

@@ -47,7 +47,7 @@ Test(images, host_root)
 		     -EIO);
 }
 
-/* The owner of a file can hold up whoever opens it for 45 s, but not us. */
+/* The owner of a file can block an open for 45 s, but not that of bpfprof. */
 static int open_owned(const char *path, uint64_t since_ns)
 {
 	struct elf_source source;
@@ -58,7 +58,7 @@ static int open_owned(const char *path, uint64_t since_ns)
 	return err;
 }
 
-/* A file that a process of some user writes: whose it is, what it is, and since when. */
+/* A file that a process of some user writes: its owner, its type, and its age are checked. */
 Test(images, owned)
 {
 	struct origin origin = { .pid = 77 };
@@ -101,7 +101,7 @@ Test(images, owned)
 	free(name);
 }
 
-/* Of a process whose root is a folder of ours, and only as long as it is that folder. */
+/* A process has a folder of ours as its root. Its files count only as long as it is that folder. */
 Test(images, owned_below_a_root)
 {
 	struct origin origin = { .pid = 77 };
@@ -133,7 +133,7 @@ Test(images, owned_below_a_root)
 
 #define NO_PID 4194305 /* higher than pids go */
 
-/* What a folder holds is asked of the process that names it, and kept. */
+/* The content of a folder is read through the process that names it, and cached. */
 Test(images, look)
 {
 	struct origin origin = { .pid = NO_PID, .mnt_ns = 1 };
@@ -153,7 +153,10 @@ Test(images, look)
 	origin.mnt_ns = 2; /* another's files */
 	origins_set(images_origins(images), &origin);
 	cr_expect_eq(images_scan(images, NO_PID, folder, "__init__.py"), 1);
-	/* One of another mount namespace that is gone: its files are not ours of that name. */
+	/*
+	 * A process of another mount namespace has ended: our files of the same name are not its
+	 * files.
+	 */
 	origin.mnt_ns = 3;
 	origin.facts.flags = 0;
 	origins_set(images_origins(images), &origin);
@@ -195,7 +198,7 @@ Test(images, made_code)
 	cr_expect(image_is_made_code(image));
 	cr_expect_eq(images_nr_problem(images, IMAGE_GONE), 0);
 	cr_expect_eq(images_nr_problem(images, IMAGE_NOT_ELF), 1);
-	vma.size++; /* it may be another one now */
+	vma.size++; /* it may be another file now */
 	cr_expect_eq(image_add_at(&vma, "code"), image);
 	cr_expect_not(image_is_made_code(image));
 }

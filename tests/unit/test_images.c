@@ -83,7 +83,7 @@ Test(images, no_tables)
 	cr_expect(image->state == IMAGE_OPEN && image->no_cfi);
 }
 
-/* Deleted, or another file in its place: had by inode while somebody still has it mapped. */
+/* A deleted or replaced file is opened by inode, as long as a process maps it. */
 Test(images, deleted_and_replaced)
 {
 	bool by_inode = can_open_by_inode();
@@ -165,7 +165,7 @@ Test(images, written_anew)
 	cr_expect_eq(image_add("prog"), again);
 }
 
-/* Whatever lies there now: it is looked at, never opened, and nothing is waited for. */
+/* Whatever kind of file has the path, it is checked and never opened, so nothing waits. */
 Test(images, not_a_file)
 {
 	static const char *const files[] = { "fifo", "dir", "loop", "a_file/x", "null", "absent" };
@@ -198,7 +198,7 @@ Test(images, not_a_file)
 	close(notify);
 }
 
-/* Files that the kernel makes up are not read: some do things when they are. */
+/* Files of the kernel are not read: some have effects when they are read. */
 Test(images, made_up_files)
 {
 	struct elf_source source;
@@ -321,7 +321,7 @@ static void held_while_others_open(uint32_t cap)
 	cr_expect_eq(held->problem, IMAGE_UNREADABLE);
 }
 
-/* What is read in one image stays while others are opened, until it is released. */
+/* Data of a held image stays while others are opened, until it is released. */
 Test(images, held)
 {
 	fixture_run("for i in $(seq 60); do cp /bin/true h$i; done");
@@ -361,7 +361,7 @@ Test(images, tried_again_later)
 
 	fixture_run("cp /bin/true aside");
 	vma = image_vma_of("aside");
-	vma.dev++; /* so that it cannot be had by inode */
+	vma.dev++; /* no file has this inode */
 	image = image_add_at(&vma, "prog");
 	cr_expect_eq(images_open(images, image, NOW), -EIO);
 	cr_expect_eq(image->retry_ns, NOW + 5 * SECOND);
@@ -396,7 +396,9 @@ static bool is_even(void *arg, uint32_t id)
 	return id % 2 == 0;
 }
 
-/* For ever: what nobody maps is forgotten, and there is room again; ids are not given twice. */
+/*
+ * A daemon forgets images that no process maps, so that there is room again; no id is given twice.
+ */
 Test(images, sweep)
 {
 	struct bpfprof_vma vma = { .dev = 1 };

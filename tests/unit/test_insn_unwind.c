@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Rules read out of code that is assembled here. What they must be is known from the
- * assembly; tests/hostbpf/test_code_rules.c compares them with the tables of installed libraries.
+ * Rules found in code that is assembled here. The assembly shows the right result;
+ * tests/hostbpf/test_code_rules.c compares them with the tables of installed libraries.
  */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
@@ -366,7 +366,7 @@ ParameterizedTest(struct code_case *c, insn_rules, rows)
 	code_bench_close(&b);
 }
 
-/* Where there is no room for all rules those around the start are kept. */
+/* If there is no room for all rules, those around the start stay. */
 Test(insn_rules, little_room)
 {
 	struct code_bench b;
@@ -412,7 +412,9 @@ Test(insn_rules, starts_out_of_the_segment)
 	code_bench_close(&b);
 }
 
-/* The tables of hand-written code against what is read out of it, from each function's start. */
+/*
+ * Compares the tables of hand-written code with the rules found in it, from each function's start.
+ */
 Test(insn_rules, tables_of_assembly)
 {
 	static uint64_t rows[CFI_PAGE_MAX_ROWS];
@@ -494,7 +496,7 @@ Test(insn_rules, calls_that_do_not_return)
 	code_bench_close(&b);
 }
 
-/* CODE_FROM_START: what has no ret in sight is ruled by how the function began. */
+/* CODE_FROM_START: code without a near ret has the rule of the function's begin. */
 Test(insn_rules, from_the_start)
 {
 	static const char code[] =
@@ -528,7 +530,7 @@ Test(insn_rules, from_the_start)
 		cr_expect_eq(code_row_at(&b, off - cases[i].after_call), row_of(&cases[i].row),
 			     "%s: %lx", cases[i].place, code_row_at(&b, off - cases[i].after_call));
 	}
-	/* To a ret there is no way, and none that begins in another function. */
+	/* No path leads to a ret, and none begins in another function. */
 	cr_assert_eq(cfi_insn_rules(b.cfi, CODE_TO_RETURN, code_place(&b, "b"), false, NULL,
 				    b.rules, MAX_RULES),
 		     -ENODATA);

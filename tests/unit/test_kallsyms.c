@@ -133,7 +133,7 @@ Test(kallsyms, one_by_one_and_all_together)
 		cr_assert(!name || end == queries[i].end, "%#lx", cases[i].va);
 	}
 	kallsyms_table_free(table);
-	/* Each is the start of the next one, whoever else was asked for. */
+	/* Each symbol starts where the one before ends, in any set of queries. */
 	for (i = 0; i < NR_CASES; i++) {
 		resolve_one("kallsyms", cases[i].va, &query);
 		cr_assert_eq(query.end, queries[i].end, "%#lx", cases[i].va);

@@ -103,7 +103,7 @@ Test(kernel_path, lists_with_a_head)
 	cr_expect_eq(error("/tmp/other"), -ENOENT);
 }
 
-/* What is mounted last counts: on the folder, or on what was mounted before. */
+/* The last mount counts: on the folder, or on an earlier mount. */
 Test(kernel_path, stacked)
 {
 	uint64_t mount, folder, upper, upper_folder, inode;
@@ -130,7 +130,7 @@ Test(kernel_path, nested)
 	cr_expect_eq(error("/tmp/deep/perf-8.map"), -ENOENT, "a name of nothing");
 }
 
-/* A file can be mounted on a file, and that may be anybody's. */
+/* A file can be mounted on a file, and may belong to another user. */
 Test(kernel_path, file_on_file)
 {
 	uint64_t mount, folder, below, inode = made_inode(&k, memory, S_IFREG, 5);
@@ -229,7 +229,7 @@ static void change(struct made_kernel *kernel)
 	made_put(kernel, kernel->change_va, kernel->change_to);
 }
 
-/* Whenever the file takes another's place, the one or the other is found, never what is neither. */
+/* Another file takes the path during the walk: one of both is found, never a mixture. */
 Test(kernel_path, changes_midway)
 {
 	uint64_t mount, folder, dentry, first = made_inode(&k, memory, S_IFREG, 1),

@@ -136,7 +136,7 @@ Test(log, limited)
 	for (int i = 0; i < 100; i++)
 		log_error("one %d", i);
 	cr_expect_eq(lines(said()), LOG_BURST);
-	/* Others are not limited by it, and what tells of progress never is. */
+	/* Other messages have their own limit, and progress has none. */
 	log_error("two");
 	for (int i = 0; i < 100; i++)
 		log_event(LOG_INFO, "written", NULL, 0);

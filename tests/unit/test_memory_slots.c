@@ -26,8 +26,8 @@ static long hang(void *arg)
 }
 
 /*
- * As memory.c does it: a read that is given up keeps the slot that it was given. One that was not even
- * begun in time (other tests run beside this one) gives it back by itself.
+ * Reads as memory.c does: an abandoned read keeps its slot. A read that had not begun in time
+ * (other tests run at the same time) gives it back itself.
  */
 static int slot_hang(uint64_t *hung, struct deadline_runner *runner)
 {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* report --nccl: calls that began before they were watched, silent processes, and places in the code. */
+/*
+ * report --nccl: calls that began before the recording, silent processes, and places in the code.
+ */
 #include "gpu/nccl_report.h"
 
 #include <criterion/criterion.h>
@@ -17,7 +19,9 @@
 #define HANGS(pid, rank, seconds)                                                                  \
 	PROCESS(pid, COMMS(MET(rank, "0")) OPENS(BEFORE("0x" rank "0", "ncclAllReduce", seconds)))
 
-/* A job that hung before anybody came: it is known who waits, not who has made how many calls. */
+/*
+ * The job hung before the recording: the waiting ranks are known, but not their numbers of calls.
+ */
 Test(nccl_report, since_before)
 {
 	nccl_expect_exactly(
@@ -56,7 +60,7 @@ Test(nccl_report, since_before)
 		"        fit (x.py:1)\n");
 }
 
-/* Of which communicator it is nobody told: earlier files, or frames that do not tell. */
+/* The communicator is not known: older files, or frames that do not show it. */
 Test(nccl_report, before_of_nobody)
 {
 	EXPECT_PARTS(
@@ -75,7 +79,7 @@ Test(nccl_report, before_of_nobody)
 		"      in ncclAllReduce for more than 52.0 s: thread 77 worker\n");
 }
 
-/* Of which communicator it hangs in is not known: then it is not the one that is behind. */
+/* The hanging rank's communicator is not known: then this rank is not reported as behind. */
 Test(nccl_report, before_of_unknown)
 {
 #define UNKNOWN(pid, rank, function)                                                               \
@@ -97,7 +101,7 @@ Test(nccl_report, before_of_unknown)
 		     NULL, "  BEHIND: rank 2, ");
 }
 
-/* Whoever made its last call before that is of no communicator that is known. */
+/* A silent process made its last call before the recording: its communicator is not known. */
 Test(nccl_report, silent)
 {
 #define SILENT(...)                                                                                \
@@ -156,14 +160,17 @@ Test(nccl_report, silent)
 	EXPECT_PARTS(wrong, NULL, "b, 10.0 s, 0 processes\n", "1 entry was not understood\n");
 }
 
-/* Of one rank of a job of which no communicator is known: where it is since before. */
+/* One rank of a job without a known communicator: its place since before the recording. */
 static void rank_add(struct buf *file, unsigned int rank, const char *lists)
 {
 	buf_printf(file, "%s{\"pid\":%u,\"name\":\"python3\",\"rank\":\"%u\"%s}",
 		   file->data[file->len - 1] == '[' ? "" : ",", 100 + rank, rank, lists);
 }
 
-/* What hangs is shown by where it is: the rank that is elsewhere is what is looked for. */
+/*
+ * Hanging ranks are shown by their place: one of them is elsewhere, and this is the rank to look
+ * at.
+ */
 Test(nccl_report, places)
 {
 #define CALL(seconds, at)                                                                          \
@@ -246,7 +253,7 @@ Test(nccl_report, places)
 	buf_fini(&file);
 }
 
-/* Whoever is in it by now is behind by no number, and those that are counted are compared. */
+/* A rank without a number of calls is not behind by number, and the counted ranks are compared. */
 Test(nccl_report, not_counted)
 {
 #define COUNTED(pid, rank, calls)                                                                  \

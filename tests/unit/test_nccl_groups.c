@@ -6,7 +6,7 @@
 
 #include "nccl_files.h"
 
-/* A group's end may be of any communicator, unless there is only one. */
+/* The end of a group may belong to any communicator, unless there is only one. */
 Test(nccl_report, groups)
 {
 	const char *one = FILE_OF(
@@ -45,7 +45,7 @@ Test(nccl_report, groups)
 #define BOTH_OF(rank, size)                                                                        \
 	COMM("0x1", "0xabc", rank, size, "7", "x") "," COMM("0x2", "0xdef", rank, size, "7", "x")
 
-/* A group that says what is in it waits for these communicators, and for no other. */
+/* A group with known content waits for these communicators, and for no other. */
 Test(nccl_report, told_groups)
 {
 	const char *one =
@@ -105,7 +105,7 @@ Test(nccl_report, told_groups)
 	nccl_expect_none_behind(stale, NULL);
 }
 
-/* Sends and receives wait for those that they are with; whoever else is in no call may be right. */
+/* Sends and receives wait for their peers; other ranks in no call may be fine. */
 Test(nccl_report, groups_of_pairs)
 {
 #define SENDS(pid, rank, peer)                                                                     \
@@ -125,7 +125,9 @@ Test(nccl_report, groups_of_pairs)
 		     NULL,
 		     "  BEHIND: rank 3, in no call of this communicator, while ranks 0-1 wait, the "
 		     "longest in ncclSend (group) for 50.0 s\n");
-	/* In a circle, for one that is not there, for one that is in a receive by itself. */
+	/*
+	 * The ranks wait in a circle, for a rank that does not exist, or for a rank in a receive.
+	 */
 	nccl_expect_none_behind(
 		FILE_OF("n", "1",
 			SENDS("10", "0", "1") "," SENDS("11", "1", "0") "," IDLES("12", "2")),

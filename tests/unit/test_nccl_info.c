@@ -8,7 +8,7 @@
 
 TestSuite(nccl_info, .timeout = 120);
 
-/* Written down again after src/include/info.h of NCCL. */
+/* A second copy of the struct in NCCL's src/include/info.h. */
 struct info {
 	int coll;
 	uint64_t name;
@@ -141,7 +141,7 @@ Test(nccl_info, several)
 	cr_expect_eq(find(frame, sizeof(frame), found), NCCL_INFO_MAX + 1);
 }
 
-/* NCCL up to 2.21 writes bytes over the type and the count of what it only copies. */
+/* Up to 2.21 NCCL writes bytes over the type and the count of an operation that only copies. */
 Test(nccl_info, changed)
 {
 	struct nccl_info found[NCCL_INFO_MAX];
@@ -155,7 +155,7 @@ Test(nccl_info, changed)
 	info.name = BROADCAST;
 	cr_assert_eq(find(&info, sizeof(info), found), 1);
 	cr_expect_eq(found[0].type, NCCL_INFO_TYPE_UNKNOWN);
-	info.type = 1; /* uint8 nobody makes of anything */
+	info.type = 1; /* no program uses uint8 here */
 	cr_assert_eq(find(&info, sizeof(info), found), 1);
 	cr_expect(found[0].type == 1 && found[0].count == 1000);
 	info.name = SEND;

@@ -19,7 +19,7 @@ static const char large_job[] =
 	"{\"pid\":16,\"name\":\"python3\",\"rank\":\"7\"},"
 	"{\"pid\":17,\"name\":\"python3\",\"rank\":\"1\"}]}";
 
-/* However many ranks are missing: who is among them is looked for, and not each of them. */
+/* Very many ranks are missing: the hints search the known processes, and not each missing rank. */
 Test(nccl_report, hints_of_large_communicators)
 {
 	char *text = nccl_report_of(large_job, NULL, 0);
@@ -77,7 +77,7 @@ Test(nccl_report, one_does_not_come)
 		"  Others wait: a missing rank is behind, if it was watched\n");
 }
 
-/* The others wait for the device, where counts alone tell. */
+/* The others wait for the device, so only the counts can show a rank that is behind. */
 Test(nccl_report, fewer_calls)
 {
 	nccl_expect_exactly(
@@ -157,7 +157,7 @@ Test(nccl_report, different_calls)
 		     "  They wait in different calls: rank 0 in x of 8.0 kB, rank 1 in y of 8 B\n");
 }
 
-/* Runs of very different lengths: the counts say little, and that is said. */
+/* Runs of very different lengths: the counts show little, and the report says so. */
 Test(nccl_report, other_runs)
 {
 	EXPECT_PARTS(
@@ -241,7 +241,7 @@ Test(nccl_report, pipeline)
 	nccl_expect_none_behind(absurd, NULL);
 }
 
-/* Two files of one run: the last one tells. What is worst comes first. */
+/* Two files of one run: the newer one counts. The worst process comes first. */
 Test(nccl_report, older_file)
 {
 	const char *old = FILE_OF("n", "1", PROCESS("10", COMMS(REDUCE("0", "5"))));

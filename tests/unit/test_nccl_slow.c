@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* report --nccl: who is slow, and what hangs on the device. */
+/* report --nccl: slow ranks, and collectives that hang on the device. */
 #include "gpu/nccl_report.h"
 
 #include <criterion/criterion.h>
@@ -58,7 +58,7 @@ Test(nccl_report, slow)
 		"            -            -          2       ?  [2] n pid 20 python3\n");
 }
 
-/* Seen to be complete: by size, exactly; how exact that is stands there. */
+/* Completed collectives by size, with the exactness of their times. */
 Test(nccl_report, slow_on_the_device)
 {
 	EXPECT_PARTS(
@@ -90,7 +90,7 @@ Test(nccl_report, slow_on_the_device)
 #define COMPLETE(comm, count, ns)                                                                  \
 	"{\"comm\":\"" comm "\",\"operation\":\"ncclAllReduce\",\"datatype\":\"float32\","         \
 	"\"bytes\":4000,\"count\":" count ",\"ns\":" ns ",\"max_ns\":1,\"within_ns\":0}"
-/* A process in a group of two that is fast, and one that is slow, of the same operation and size. */
+/* A fast process and a slow one, each in a group of two, with the same operation and size. */
 #define IN_TWO(pid, rank, fast, fast_rank, fast_ns, slow, slow_ns)                                 \
 	PROCESS(pid, COMMS(COMM("0xf0", fast, fast_rank, "2", "1",                                 \
 				"x") "," COMM("0x50", slow, rank, "2", "1", "x"))                  \

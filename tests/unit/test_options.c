@@ -51,7 +51,9 @@ static void parse_good(struct line *line, const char *words, struct record_optio
 	buf_fini(&error);
 }
 
-/* Parses what must be refused: one sentence, beginning as said, holding what is said. */
+/*
+ * Parses a command line that must be refused: one sentence, with this beginning and this content.
+ */
 static void expect_refused(const char *words, const char *begin, const char *holds)
 {
 	struct record_options options;
@@ -436,7 +438,7 @@ Test(options, environment)
 	options_fini(&record_flags, &options);
 }
 
-/* What is for one command alone goes before what is for all. */
+/* A variable for one command takes precedence over one for all commands. */
 Test(options, environment_of_one_command)
 {
 	struct record_options options;

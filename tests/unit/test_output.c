@@ -366,7 +366,7 @@ Test(output, standard_output)
 		fflush(stdout);
 		dup2(fd, STDOUT_FILENO);
 		printf("before ");
-		/* Where this fails, /dev/stdout is to survive it. */
+		/* If this fails, /dev/stdout must survive. */
 		cr_assert(geteuid() || !seteuid(65534));
 		cr_expect_eq(output_check(names[i]), 0);
 		cr_expect_eq(output_write_bytes(names[i], "middle", 6), 0);
@@ -385,7 +385,7 @@ Test(output, standard_output)
 
 Test(output, links)
 {
-	/* A link to a file becomes a file: what it points to may be anybody's. */
+	/* A link to a file is replaced by a file: its target may belong to another user. */
 	cr_assert_eq(output_write_bytes("other", "other", 5), 0);
 	cr_assert(!symlink("other", "link"));
 	cr_assert_eq(output_write_bytes("link", "new", 3), 0);

@@ -175,7 +175,7 @@ Test(page_cache, swapped_out)
 	cr_expect_eq(page_cache_page(&cache, 2, &nth), 0);
 }
 
-/* What is another file's, or no tree, is never read as this one's. */
+/* Pages of another file, or of no tree, are never read as pages of this file. */
 Test(page_cache, stale)
 {
 	uint64_t other = made_inode(&k, super, S_IFREG, PAGE), node = made_node(&k, 0);
@@ -233,7 +233,7 @@ Test(page_cache, another_inode)
 
 static uint64_t theirs, slot_va;
 
-/* Our page goes to another file; a new one takes its place. */
+/* The page is given to another file; a new page replaces it. */
 static void page_is_given_away(struct made_kernel *kernel)
 {
 	uint64_t folio = made_get(kernel, slot_va);
@@ -244,7 +244,7 @@ static void page_is_given_away(struct made_kernel *kernel)
 	made_put(kernel, slot_va, page(1, 8));
 }
 
-/* Whenever that happens, what was read is ours: as it was or as it is. */
+/* At any moment of that, the read returns bytes of this file: the old or the new ones. */
 Test(page_cache, page_given_away)
 {
 	uint64_t node = made_node(&k, 0), at, last;

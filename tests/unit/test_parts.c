@@ -121,7 +121,7 @@ Test(parts, pods)
 	made_free(profile);
 }
 
-/* What the writers make of a part: stacks of its own, no name of another pod. */
+/* The writers' output of a part: its own stacks, no name of another pod. */
 Test(parts, files)
 {
 	struct profile *profile = made();
@@ -190,7 +190,7 @@ Test(parts, empty)
 	made_free(profile);
 }
 
-/* Of calls, too, each part has its own only. */
+/* Each part has its own calls only. */
 Test(parts, calls)
 {
 	struct profile *profile = made_calls();
@@ -217,7 +217,7 @@ static const char *lead_of(const struct profile *profile)
 	return strtab_get(profile->strings, profile->mappings[0].path);
 }
 
-/* Of four programs: the one with the most samples, of the pids if one is among these. */
+/* Four programs: the one with the most samples comes first, among the pids if there are any. */
 Test(parts, program_in_front)
 {
 	struct profile *profile = made(), *none;

@@ -133,7 +133,7 @@ Test(perfmap, long_lines_are_passed_over)
 	buf_fini(&data);
 }
 
-/* As a JIT writes them: many, over several blocks; each query its own. */
+/* A map as a JIT writes it: many lines, over several blocks; each query gets its own. */
 Test(perfmap, many_lines_many_queries)
 {
 	struct perfmap_query *queries = calloc(10000, sizeof(*queries));
@@ -193,7 +193,10 @@ Test(perfmap, a_large_file_is_read_whole)
 	free(data);
 }
 
-/* What the buffer of the writer has cut off is no name; a last line that just has no newline is one. */
+/*
+ * A line that the writer's buffer cut off is no name; a last line that only lacks its newline is
+ * one.
+ */
 Test(perfmap, half_a_line_at_the_end)
 {
 	const char line[] = "1000 10 compiled_function";
@@ -287,7 +290,7 @@ Test(perfmap, errors_of_the_source)
 	cr_assert_eq(text.nr_closed, 2);
 }
 
-/* Of the file, the second block of 4 KiB is swapped out; lines have 15 bytes. */
+/* The second block (4 KiB) of the file is swapped out; lines have 15 bytes. */
 static ssize_t holey_read(void *arg, void *dst, size_t len, uint64_t off)
 {
 	const char *data = arg;

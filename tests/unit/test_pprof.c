@@ -17,7 +17,7 @@ TestSuite(pprof, .timeout = 120);
 
 #define PROTO "tests/unit/pprof.proto"
 
-/* What protoc makes of it: one field a line, the outermost messages in the order written. */
+/* protoc's text of the profile: one field per line, the outermost messages in their order. */
 static char *decode(const struct profile *profile, const struct output_options *options)
 {
 	char *packed, *text;
@@ -338,7 +338,7 @@ Test(pprof, containers_are_labels)
 	expect(text, "comm:[app] host:[node-1]\n                pid:[43]\n");
 	expect(text, "comm:[web] container_id:[c2] host:[node-1]\n                pid:[44]\n");
 	free(text);
-	/* What people ask it for. */
+	/* The labels that users filter by. */
 	text = go_pprof(profile, "-top -tagfocus=pod=trainer-0");
 	expect(text, "Total samples = 60ms");
 	expect(text, "10ms");
@@ -373,7 +373,7 @@ Test(pprof, ranks_are_labels)
 	made_free(profile);
 }
 
-/* Of the first sample with this value, up to the next message. */
+/* The text from the first sample with this value up to the next message. */
 static char *sample_with(const char *text, const char *value)
 {
 	const char *at = strstr(text, value), *begin = at, *end = at ? strstr(at, "\n}\n") : NULL;
@@ -384,7 +384,7 @@ static char *sample_with(const char *text, const char *value)
 	return strndup(begin, (size_t)(end - begin));
 }
 
-/* As text, with strings for their numbers. */
+/* The profile of calls as text, with strings instead of their numbers. */
 Test(pprof, calls)
 {
 	struct profile *profile = made_calls();
@@ -445,7 +445,7 @@ static size_t label_keys(struct wire_span sample, uint64_t *keys, size_t max)
 	return nr;
 }
 
-/* Everything that can be told of a sample at once. */
+/* A sample with every possible label. */
 static void say_all(struct profile *profile)
 {
 	struct strtab *strings = profile->strings;

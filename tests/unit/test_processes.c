@@ -117,7 +117,7 @@ Test(processes, incarnations)
 	cr_expect_eq(process->exec_id, 1);
 	cr_expect_eq(processes_count(processes), 1);
 
-	/* What comes late from before changes nothing. */
+	/* A late record from before changes nothing. */
 	map(process, 3, 5);
 	cr_expect_null(get(7, 100, 9));
 	cr_expect_null(get(7, 200, 0));
@@ -151,7 +151,7 @@ Test(processes, fork_copies)
 	/* The child's are its own from here on. */
 	map(to, 2, 4);
 	cr_expect_eq(from->nr_mappings, 5);
-	/* What was read of the child already is not overwritten. */
+	/* Facts that were read for the child are not overwritten. */
 	processes_fork(processes, &parent, &child);
 	cr_expect_eq(to->nr_mappings, 2);
 	/* A process cannot be its own child, whatever a record says. */
@@ -222,12 +222,12 @@ Test(processes, torn_titles)
 	}
 	process = get(10, 1, 2);
 	cr_expect_eq(process_title_set(process, titles[2], 30), 0);
-	/* ray::Train.evaluate, of which all but the end of the title before was written. */
+	/* The text is ray::Train.evaluate, whose end still has bytes of the earlier title. */
 	cr_expect_eq(process_title_set(process, "ray::Train.eva", 30), -EAGAIN);
 	cr_expect_str_eq(process->title, titles[2]);
 }
 
-/* Past the room for all titles the last one stays; what goes makes room. */
+/* Without room for more titles the last one stays; an ended process makes room. */
 Test(processes, long_titles)
 {
 	const size_t nr = PROCESSES_MAX_TITLE_BYTES / (TITLE_MAX + 1);
@@ -435,7 +435,7 @@ static struct process_mapping model_random(struct model *model)
 					 .image = ++model->next_image };
 }
 
-/* Whatever the new one overlaps goes as a whole. */
+/* A new mapping removes every mapping that it overlaps, as a whole. */
 static void model_add(struct model *model, const struct process_mapping *mapping)
 {
 	uint64_t page, k, gone;
@@ -567,7 +567,7 @@ Test(processes, ranks)
 	process = get(2, 11, 1);
 	cr_expect_null(process->ranks);
 	cr_expect(!process->ranks_known);
-	/* What has none is known to have none. */
+	/* A process without variables is known to have none. */
 	process = get(1, 10, 0);
 	cr_assert_eq(process_ranks_set(process, &none), 0);
 	cr_expect_null(process->ranks);

@@ -86,7 +86,7 @@ Test(profile_diff, per_rank)
 	made_free(after);
 }
 
-/* What sampling makes of the same is marked no more often than chance has it. */
+/* Sampling noise alone is marked no more often than chance explains. */
 Test(profile_diff, chance)
 {
 	struct profile *before = made(1, 100, 100), *after = made(1, 127, 129);
@@ -123,7 +123,7 @@ Test(profile_diff, refused)
 	made_free(empty);
 }
 
-/* The picture's numbers: both together, of which the first one's. */
+/* The numbers of the picture: both profiles together, and the part of the first one. */
 Test(profile_diff, joined)
 {
 	struct profile *before = made(1, 100, 50), *after = made(1, 300, 50), joined;
@@ -160,7 +160,7 @@ Test(profile_diff, joined)
 	made_free(after);
 }
 
-/* Calls are all counted: what differs is no chance, and nothing else is marked. */
+/* All calls are counted: differences are no chance, and nothing else is marked. */
 Test(profile_diff, exact)
 {
 	struct profile *sides[2] = { made(1, 100, 400), made(1, 101, 400) },

@@ -45,7 +45,7 @@ static const struct profile *finish(void)
 	return &result;
 }
 
-/* What a writer made of one profile is read, and made into the same again. */
+/* A profile is written, read, and written again: both outputs are equal. */
 static void expect_same(int (*write)(FILE *out, const struct profile *profile,
 				     const struct output_options *options),
 			const struct profile *profile, const char *path,
@@ -113,14 +113,14 @@ Test(profile_read, raw_again, .init = setup, .fini = teardown)
 	made_free(profile);
 }
 
-/* A pprof knows all that collapsed stacks tell. */
+/* A pprof has all facts of collapsed stacks. */
 Test(profile_read, pprof_to_folded, .init = setup, .fini = teardown)
 {
 	struct profile *profile = made_golden();
 	char *packed, *text, *want;
 	size_t len;
 
-	/* Of a package's folder that is not there, the base name remains. */
+	/* A file in a package folder that does not exist here keeps its base name. */
 	for (size_t i = 0; i < profile->nr_locations; i++)
 		if (profile->locations[i].short_file)
 			profile->locations[i].short_file = strtab_add(
@@ -199,7 +199,7 @@ Test(profile_read, counters_add_up, .init = setup, .fini = teardown)
 	cr_expect_eq(result.nr_samples, 1);
 }
 
-/* Which frames are what, in files of several tools. */
+/* The kinds of frames in files of several tools. */
 Test(profile_read, dialects, .init = setup, .fini = teardown)
 {
 	static const struct {
@@ -222,7 +222,7 @@ Test(profile_read, dialects, .init = setup, .fini = teardown)
 		  "python3;main-77;f (a.py:1);memcpy 5\n" },
 		{ "a.folded", "f (a.py:1) 5\ng (<string>:1);h (a.py:1) 1\n",
 		  "a;f (a.py:1) 5\na;g (<string>:1);h (a.py:1) 1\n" },
-		/* Nobody knows whose: frames alone. */
+		/* Files of unknown tools: only frames. */
 		{ "x.txt", "main;run;step 4\n", "x;main;run;step 4\n" },
 		{ "x.txt", "# comment\n;main;;run; 4\n", "x;main;run 4\n" },
 		{ "x.txt", "# nothing ran\n", "" },
@@ -363,7 +363,7 @@ Test(profile_read, told_apart, .init = setup, .fini = teardown)
 		  why.data);
 }
 
-/* Of a pprof of calls, too. */
+/* The same for a pprof of calls. */
 Test(profile_read, table_of_calls, .init = setup, .fini = teardown)
 {
 	const struct profile_report_options options = { 0 };
@@ -383,7 +383,7 @@ Test(profile_read, table_of_calls, .init = setup, .fini = teardown)
 	made_free(calls);
 }
 
-/* No sum of what a file says is less than its parts, or more than all. */
+/* A sum of numbers in a file never wraps around, and never exceeds all. */
 Test(profile_read, large_counts, .init = setup, .fini = teardown)
 {
 	expect_table(

@@ -107,7 +107,7 @@ Test(push, requests)
 		  "%2Ccluster%3Da%2Fb%2Cteam%3Dx%20y%7D" },
 		{ "http://h/ingest/", "n", "", "&from=0#\n", 0,
 		  "http://h/ingest?name=bpfprof%7Bhost%3Dn%2Cpod%3D%26from%3D0%23_%7D" },
-		/* What would end a label, or add one. */
+		/* Text that would end a label, or add one. */
 		{ "http://h/pyroscope", "n", "a,pod=b}", "{\xc3\xa4}", 0,
 		  "http://h/pyroscope/"
 		  "ingest?name=bpfprof%7Bhost%3Dn%2Cnamespace%3Da_pod%3Db_%2Cpod%3D"
@@ -208,7 +208,9 @@ static void expect_next(struct push_queue *queue, unsigned int number)
 	push_item_fini(&item);
 }
 
-/* In order; full: the oldest goes, also one that comes back. */
+/*
+ * The queue keeps its order. If it is full, the oldest entry is dropped, even one that comes back.
+ */
 Test(push, queue)
 {
 	struct push_queue queue;

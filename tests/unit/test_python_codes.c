@@ -186,7 +186,7 @@ Test(python_codes, ids_of_the_dead_are_forgotten)
 	send_all(RAW(1), "f", "/a/b.py", TABLE, 4);
 	first = codes_frame(codes, frame(RAW(1), 3), 0);
 	send_part(RAW(3), PYTHON_PART_NAME, "g", 1, 0, 1);
-	codes_frame(codes, frame(RAW(3), 3), 0); /* somebody has it */
+	codes_frame(codes, frame(RAW(3), 3), 0); /* a process has it */
 	send_part(RAW(5), PYTHON_PART_NAME, "h", 1, 0, 1);
 	codes_forget(codes, is_seven, NULL);
 	cr_expect_eq(codes_describe(codes, frame(RAW(5), 3), &info), -ENOENT);
@@ -426,7 +426,7 @@ Test(python_codes, crowded_for_want_of_room)
 	codes_sweep(codes, NULL, 0, all_live, NULL);
 	cr_expect(codes_is_crowded(codes, 2));
 	cr_expect_not(codes_is_crowded(codes, 1));
-	sender = 3; /* it goes on under this id */
+	sender = 3; /* the process continues under this id */
 	send_all(RAW(1000000), "f", "x.py", table, 10);
 	codes_sweep(codes, NULL, 0, all_but_two, NULL);
 	cr_expect_not(codes_is_crowded(codes, 3));

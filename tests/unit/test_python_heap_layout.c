@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which layout of the heap is taken, and what a target may say of its own. */
+/* The choice of the heap's layout, and the facts that a target reports about its own. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static const struct python_heap_layout *row_of(const struct python_heap_layout *
 	return NULL;
 }
 
-/* What a target says that is as the table says. */
+/* A target whose facts agree with the table. */
 static void offsets_make(uint8_t offsets[PYTHON_HEAP_OFFSETS_MAX],
 			 const struct python_heap_layout *places)
 {

@@ -186,7 +186,7 @@ Test(python_layout, lies)
 	}
 }
 
-/* What tells versions without Py_Version apart. */
+/* The exports that distinguish versions without Py_Version. */
 Test(python_layout, version_by_exports)
 {
 	static const char runtime[] = "unsigned long _PyRuntime[300] = { 1 };\n"
@@ -221,7 +221,7 @@ Test(python_layout, not_python)
 	struct python_image python;
 	char script[256];
 
-	/* Of this name, but not CPython's. */
+	/* The symbol has this name, but does not belong to CPython. */
 	fixture_write("n.c", "int _PyRuntime = 5;\nint main(void) { return _PyRuntime; }\n");
 	fixture_run("gcc -rdynamic -o n n.c");
 	cr_assert_eq(probe("n", &python), -ENODATA);

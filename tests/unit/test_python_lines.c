@@ -182,7 +182,7 @@ Test(python_lines, unknown_format)
 	cr_expect_eq(python_line(PYTHON_LINES_LOCATIONS, NULL, 0, 5, 0), 0);
 }
 
-/* Of any bytes: no read behind them, and nothing that is no line. */
+/* Any bytes: no read behind them, and each result is a valid line. */
 Test(python_lines, any_bytes)
 {
 	uint32_t state = 1, lines, line, i;
@@ -202,7 +202,7 @@ Test(python_lines, any_bytes)
 	}
 }
 
-/* What the script printed, line by line. */
+/* The output of the script, line by line. */
 struct answer {
 	uint32_t lines;
 	uint64_t nr_codes;

@@ -84,7 +84,10 @@ ParameterizedTestParameters(python_merge, all)
 		{ "", "XGUEY", "XG", "", 0, "e" },
 		{ "a", "X1TGUEY", "XaTGU", "p", 0, "c" },
 		{ "ab", "X1TGUEY", "XaTGUb", "n", 0, "b" },
-		/* Instructions that are functions: the one that a marked call runs goes with it. */
+		/*
+		 * Instructions that are functions: the instruction that a marked call runs belongs
+		 * to it.
+		 */
 		{ "ab", "XE1SE1Y", "XaSbY", "", 0, "" },
 		{ "ab", "XP1SP1Y", "XaSbY", "", 0, "" },
 		{ "a", "E1Y", "aY", "", 0, "" },

@@ -200,7 +200,7 @@ Test(python_short_file, packages)
 		{ "rel/pkg/mod.py", "rel/pkg/mod.py" },
 		{ "/app/pkg//mod.py", "pkg//mod.py" },
 		{ "/app//pkg/mod.py", "pkg/mod.py" },
-		/* What is seen goes before what is guessed. */
+		/* Seen folders take precedence over guesses. */
 		{ "/s/site-packages/six.py", "six.py" },
 		{ "/s/site-packages/torch/nn.py", "torch/nn.py" },
 		{ "/s/lib/python3.11/site-packages/a/b.py", "b.py" },
@@ -273,7 +273,7 @@ static int always(void *arg, const char *folder)
 	return strlen(folder) < PATH_MAX ? 1 : -1;
 }
 
-/* As deep and as long as somebody likes: so many questions and no more. */
+/* Paths of any depth and length: the number of checks is limited. */
 Test(python_short_file, hostile)
 {
 	char *path = malloc(3 * PATH_MAX);

@@ -21,7 +21,7 @@ TestSuite(pythons, .timeout = 60);
 #define IMAGE 7
 #define MAX_MAPPINGS 64
 
-/* What a CPython 3.8 shows; with VERSION a later one. */
+/* The symbols of a CPython 3.8; with VERSION, of a later one. */
 static const char source[] = "__attribute__((noinline)) int _PyEval_EvalFrameDefault(int n) {\n"
 			     "	volatile int sum = 0;\n"
 			     "	for (int i = 0; i < n; i++) sum += i;\n"
@@ -45,7 +45,7 @@ static void build(const char *file, const char *options)
 	fixture_run(script);
 }
 
-/* What was called back. */
+/* The results of the callback. */
 struct seen {
 	struct pythons *pythons;
 	int nr_layouts, nr_unknown, refuse;
@@ -211,7 +211,7 @@ Test(pythons, wrong_mappings)
 	cr_assert_eq(look(&seen, IMAGE, "libmade.so"), 0);
 	cr_assert_not(find(&seen, mappings, 0, &runtime, &layout), "no mappings");
 
-	/* Of another file; of the right one before and behind its code. */
+	/* A mapping of another file; mappings of the right file before and behind its code. */
 	mappings[0] =
 		(struct process_mapping){ 0x10000000, 0x10001000, text.off, .image = IMAGE + 1 };
 	mappings[1] = (struct process_mapping){ 0x20000000, 0x20001000, text.off - 4096, IMAGE };
@@ -235,7 +235,7 @@ Test(pythons, wrong_mappings)
 	pythons_free(seen.pythons);
 }
 
-/* Where a made interpreter's code is in its file and in memory, and its runtime. */
+/* The code of a made interpreter in its file and in memory, and its runtime. */
 struct made_code {
 	uint64_t off, va, rva;
 };
@@ -274,7 +274,10 @@ static uint64_t runtime_of(const struct made_code *code, uint64_t n)
 	return FAR * n - code->va + code->rva;
 }
 
-/* What a page of its code is mapped for tells nothing of where the interpreter is: both are named. */
+/*
+ * A code page may be mapped twice, and nothing shows which mapping is the interpreter's: both
+ * places are kept.
+ */
 Test(pythons, every_place)
 {
 	struct process_mapping mappings[4];
@@ -309,7 +312,7 @@ Test(pythons, every_place)
 	pythons_free(seen.pythons);
 }
 
-/* Of too many those stay that most of their code is mapped of; the rest is counted. */
+/* Of too many places, those with the most mapped code stay; the rest is counted. */
 Test(pythons, too_many_places)
 {
 	struct process_mapping mappings[BPFPROF_MAX_RUNTIMES + 3];

@@ -48,7 +48,7 @@ Test(ranks, slurm)
 	cr_expect_str_eq(r.rank, "");
 }
 
-/* What looks like one of the variables, or has a value that is no plain word. */
+/* Names that resemble the variables, and values that are no plain words. */
 Test(ranks, nothing)
 {
 	static const struct {
@@ -86,7 +86,7 @@ Test(ranks, longest_value)
 	cr_expect_eq(strlen(r.rank), RANKS_TEXT_MAX - 1);
 }
 
-/* As the loader's getenv(): the first of several. */
+/* The first of several counts, as in getenv() of the loader. */
 Test(ranks, first_one_counts)
 {
 	struct ranks r = whole(PIECE("RANK=1\0RANK=2"));
@@ -94,7 +94,7 @@ Test(ranks, first_one_counts)
 	cr_expect_str_eq(r.rank, "1");
 }
 
-/* Wherever it is cut, and however small the pieces: the same is found. */
+/* Every cut, and every size of the pieces, gives the same result. */
 Test(ranks, pieces)
 {
 	static const char text[] = "A=b\0RANK=12\0C=d\0WORLD_SIZE=16\0E=f\0SLURM_JOB_ID=77";

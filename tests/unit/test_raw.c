@@ -11,7 +11,7 @@
 
 TestSuite(raw, .timeout = 60);
 
-/* What readers of such files take: no blank in NAME, no parenthesis or colon in PATH. */
+/* The form that readers of such files accept: no blank in NAME, no parenthesis or colon in PATH. */
 #define FRAME "[^ ]+ \\([^():]+:[0-9]+\\)"
 
 static void assert_lines(const char *text, const char *pattern)

@@ -9,7 +9,10 @@
 #include "base/buf.h"
 #include "capture/requirements.h"
 
-/* What holds on every machine: names once, one line each, a remedy exactly where something is wrong. */
+/*
+ * This holds on every machine: names occur once, with one line each, and a remedy only if something
+ * is wrong.
+ */
 Test(requirements, lines)
 {
 	struct requirements reqs;

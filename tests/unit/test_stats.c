@@ -139,7 +139,7 @@ Test(stats, lines_say_what_was_lost)
 	stats_lines(&text, &stats);
 	cr_assert_str_eq(text.data,
 			 "rest_of: node\nlost: none\nstacks: all complete\nclock: timer\n");
-	/* Of calls there may be nothing but what was lost of them. */
+	/* A recording may have no calls, only losses of calls. */
 	stats = (struct run_stats){ 0 };
 	stats_add(&stats.gpu_lost, "allocations_no_room", 3);
 	buf_reset(&text);
@@ -190,7 +190,7 @@ Test(stats, text_of_nothing)
 	buf_fini(&text);
 }
 
-/* Who hangs in a call since before makes none. */
+/* A process that hangs in a call since before the recording makes none. */
 Test(stats, text_of_no_calls)
 {
 	struct run_stats stats = { .duration_seconds = 2 };

@@ -134,7 +134,7 @@ Test(steps, running)
 	cr_expect_eq(steps.nr_recorded, 2);
 }
 
-/* Of very many the last are remembered; before those nothing is made up. */
+/* Of very many steps the last ones are known; earlier ones are not invented. */
 Test(steps, many)
 {
 	const struct steps_range range = { .start = 1, .stop = STEPS_MAX };
@@ -150,7 +150,7 @@ Test(steps, many)
 	cr_expect_eq(steps_have(&steps, 100), -ENODATA);
 }
 
-/* Nobody told of those before: what is known of them is that they were there. */
+/* Earlier steps were not reported: only their number is known. */
 Test(steps, skip)
 {
 	const struct steps_range range = { .start = 3, .stop = 6 };

@@ -166,7 +166,7 @@ Test(store, name_that_exists)
 	cr_assert_eq(set_write(store, START, &no_limits, &counts), 0);
 	cr_assert_eq(set_write(store, START, &no_limits, &counts), 0);
 	expect_latest("cpu-20231114T221320Z-60s-1");
-	/* Whatever it is that has the name. */
+	/* The name may belong to any kind of file. */
 	cr_assert_eq(mkdir("cpu-20231114T221320Z-60s-2.folded", 0755), 0);
 	cr_assert_eq(mkfifo("cpu-20231114T221320Z-60s-3.html", 0644), 0);
 	cr_assert_eq(symlink("/dev/null", "cpu-20231114T221320Z-60s-4.pb.gz"), 0);
@@ -356,7 +356,7 @@ Test(store, makes_folders)
 	cr_expect_eq(store_open(&store, "file/below"), -ENOTDIR);
 }
 
-/* What cannot be removed is said, the new set is there all the same. */
+/* A file that cannot be removed is reported, and the new set is still written. */
 Test(store, removal_fails)
 {
 	struct store_limits limits = { .age_seconds = 1, .bytes = 1 };

@@ -286,7 +286,7 @@ Test(symbolize, functions_without_a_symbol)
 	}
 	cr_expect_eq(location(0)->name, location(2)->name);
 	cr_expect_eq(location(2)->address, middle + 9, "the address stays");
-	/* Where no table covers the code: by the address. */
+	/* No table covers the code: the address names it. */
 	snprintf(want, sizeof(want), "l.so+0x%lx", bare);
 	cr_expect_str_eq(text(location(4)->name), want);
 	cr_expect(!location(4)->has_symbol && !location(4)->has_start);
@@ -420,7 +420,7 @@ static uint64_t jit(uint64_t process, uint64_t va)
 	return KIND(NATIVE_VA) | process << AGGREGATE_VA_BITS | va;
 }
 
-/* As when its mappings were read: ours, whose maps may be as old as can be. */
+/* The facts of this process, as when its mappings were read; its map may have any age. */
 static void origin_set(uint32_t ancestor)
 {
 	struct origin origin = { .pid = (uint32_t)getpid(), .pod_pid = (uint32_t)getpid() };
@@ -456,13 +456,15 @@ Test(symbolize, jit)
 	for (int i = 2; i < 5; i++)
 		cr_expect_str_eq(text(location((size_t)i)->name), "[anon]+0x7f0000001000");
 	cr_expect_not(location(2)->has_symbol);
-	/* Of the other one it is not known where its map would be; those without a process have none. */
+	/*
+	 * The map of the other process has no known place; addresses without a process have no map.
+	 */
 	cr_assert_eq(files.nr, 1);
 	cr_expect_str_eq(files.reasons[0].name, "perfmap_gone");
 	cr_expect_eq(files.reasons[0].count, 1);
 }
 
-/* In another mount namespace: nobody can say any more what that showed under /tmp. */
+/* The process has ended in another mount namespace: its /tmp is not known any more. */
 Test(symbolize, jit_of_a_process_that_has_ended)
 {
 	const uint64_t frames[] = { jit(1, 0x7f0000001010), jit(2, 0x7f0000002000) };
@@ -486,7 +488,7 @@ Test(symbolize, jit_of_a_process_that_has_ended)
 	cr_expect_eq(files.reasons[0].count, 1);
 }
 
-/* What the process did not name itself may stand in the map of the one that it was forked from. */
+/* Names that the process did not write may be in the map of its parent. */
 Test(symbolize, jit_of_the_parent)
 {
 	const uint64_t frames[] = { jit(1, 0x7f0000001010), jit(1, 0x7f0000002000),
@@ -516,7 +518,7 @@ Test(symbolize, jit_of_the_parent)
 	cr_expect_eq(files.nr, 0);
 }
 
-/* What lies under that name may be a trap. */
+/* The file with that name may be a trap. */
 Test(symbolize, jit_map_is_a_fifo)
 {
 	const uint64_t frames[] = { jit(1, 0x7f0000001010) };

@@ -80,7 +80,7 @@ Test(target_mount, nothing_found)
 	cr_expect_eq(mount.dev, 7, "untouched");
 }
 
-/* Where the file is below a mount of another namespace. */
+/* The path of the file below a mount of another namespace. */
 Test(target_mount, below)
 {
 	static const struct {

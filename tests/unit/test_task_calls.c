@@ -53,7 +53,7 @@ static const char *long_title(char last)
 	return title;
 }
 
-/* What differs in its last byte alone is another call. */
+/* A title that differs only in its last byte is another call. */
 Test(task_calls, long_titles)
 {
 	see(1, long_title('a'));

@@ -129,7 +129,7 @@ Test(task_read, table)
 	buf_fini(&text);
 }
 
-/* Sums of what no recording could have are not less than their parts. */
+/* Sums of impossible times do not wrap around. */
 Test(task_read, far_too_long)
 {
 	struct task_row *rows;
@@ -205,7 +205,7 @@ Test(task_read, rows_of_cpu)
 	cr_expect_eq(file_in(HEAD ROWS TAIL(""), 100), -EBADMSG);
 }
 
-/* What is too long to have been written is not even looked at; names are cut. */
+/* A line that is too long is skipped; names are cut. */
 Test(task_read, too_long)
 {
 	size_t half = 1U << 16, at;

@@ -76,7 +76,7 @@ static void look(uint32_t pid, uint64_t ns, const char *name)
 	task_calls_poll(calls, &change, 100);
 }
 
-/* What is written; to be given back. */
+/* The written trace; the caller frees it. */
 static json_t *written(uint64_t max_bytes)
 {
 	struct stats_reasons lost = { 0 };
@@ -151,7 +151,7 @@ Test(task_timeline, tasks_and_actors)
 	json_decref(json);
 }
 
-/* What was there already: told apart by what comes next, if anything does. */
+/* Calls from before the start: the next title shows what they were, if one comes. */
 Test(task_timeline, begun_before)
 {
 	json_t *json;
@@ -170,7 +170,7 @@ Test(task_timeline, begun_before)
 	json_decref(json);
 }
 
-/* A change from before the look may be told after it: then all of them are. */
+/* A change from before the poll may come after it: then all changes come after it. */
 Test(task_timeline, looked_at_too_late)
 {
 	json_t *json;
@@ -224,7 +224,9 @@ Test(task_timeline, newest_kept)
 	json_decref(json);
 }
 
-/* What a reader finds of what was written: names with CPU time; how many were left out. */
+/*
+ * The reader's view of the trace: names with CPU time, and the number of calls that were left out.
+ */
 static size_t names_read(uint64_t *ret_dropped)
 {
 	struct task_read *task_read;

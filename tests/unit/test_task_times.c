@@ -100,7 +100,10 @@ Test(task_times, names_that_differ_in_numbers)
 	cr_expect_eq(time.numbers, TASK_NUMBERS_NONE);
 }
 
-/* As a function may be named, too: by then each has durations of its own, of some a sample. */
+/*
+ * A number may belong to the name of a function: each name then has its own durations, and some
+ * have a sample of them.
+ */
 Test(task_times, names_that_end_in_numbers)
 {
 	struct task_time time;
@@ -149,7 +152,7 @@ Test(task_times, still_running)
 	cr_expect(time.longest_runs);
 }
 
-/* What was running when the recording began has no begin that we know. */
+/* A call that ran when the recording began has no known begin. */
 Test(task_times, begun_before)
 {
 	title(1, 100, "ray::IDLE", "ray::f");
@@ -199,7 +202,7 @@ Test(task_times, lost_changes)
 	cr_expect_eq(task_times_nr_left_out(times), 3);
 }
 
-/* No change tells of those that were lost after the last one. */
+/* Lost changes after the last change are not reported by a change. */
 Test(task_times, lost_at_the_end)
 {
 	title(1, 0, "ray::f", "ray::IDLE");

@@ -149,7 +149,10 @@ Test(thread_times, who_dies_without_a_stack_died_where_it_was_read)
 	end(&f);
 }
 
-/* The kernel is asked 9 ms after the border, of which the thread has run 3, and 2 are in a sample. */
+/*
+ * The kernel is read 9 ms after the boundary; the thread has run for 3 of them, and a sample has 2
+ * of these.
+ */
 Test(thread_times, what_is_of_later_is_not_of_before)
 {
 	const struct thread_rest rest = { .run_ns = 12 * MS,
@@ -169,7 +172,7 @@ Test(thread_times, what_is_of_later_is_not_of_before)
 	/* All that was counted until then, less what is of later. */
 	cr_expect_eq(total(f.first), (100 + 50 + 10 + 12 + 4 - 9) * MS);
 	cr_expect_eq(total(f.second), 2 * MS);
-	/* What is told of it now is told no more: the sums of both are all time until the end. */
+	/* Time that is reported now is not reported again: both sums are all time until the end. */
 	tell(&f, false, BORDER + 30 * MS, 33 * MS);
 	tell(&f, true, BORDER + 40 * MS, 14 * MS);
 	cr_expect_eq(total(f.first) + total(f.second), (100 + 50 + 10 + 33 + 14) * MS);
@@ -193,7 +196,7 @@ Test(thread_times, what_was_before_the_start_does_not_count)
 	end(&f);
 }
 
-/* Of each thread of more than there is room for; those that are silent in an interval make room. */
+/* There are more threads than room; threads that are silent in an interval make room. */
 Test(thread_times, threads_are_bounded_and_counted)
 {
 	struct stats_reasons waits = { 0 };

@@ -64,7 +64,10 @@ ParameterizedTest(struct title_case *c, title, parse)
 	cr_assert_str_eq(dst, c->want, "%s: %s", c->name, dst);
 }
 
-/* Whole as long as there is room, with what stands behind the NUL left alone; else cut visibly. */
+/*
+ * A title is whole as long as there is room, and the bytes behind its NUL do not count; otherwise
+ * it is cut visibly.
+ */
 Test(title, lengths)
 {
 	static const size_t lengths[] = { 6,   100, 127,  128,	129,  200,  511,  512,
@@ -124,7 +127,7 @@ Test(title, keep)
 	free(kept);
 }
 
-/* Where a title is cut, no half character stays, and what is cut off is not judged. */
+/* A cut leaves no half character, and the rest is not checked. */
 Test(title, cut_between_characters)
 {
 	char raw[RAW_BYTES], dst[TITLE_MAX + 1];

@@ -86,7 +86,7 @@ static void set_write(struct tree *tree, const char *namespace, const char *pod,
 		store_close(store);
 }
 
-/* As the daemon does it: pods, then the node. */
+/* Writes as the daemon does: pods first, then the node. */
 static void interval(uint64_t start, const struct store_limits *limits, struct store_counts *counts,
 		     const char *const pods[], size_t nr)
 {
@@ -167,7 +167,7 @@ Test(tree, names)
 	free(long_name);
 }
 
-/* The oldest go, wherever they are; what is gone takes links and folders along. */
+/* The oldest sets are removed, in every folder, and their links and folders with them. */
 Test(tree, retention_by_bytes)
 {
 	static const char *const both[] = { "one", "two" };
@@ -230,7 +230,7 @@ Test(tree, clock_set_back)
 	cr_expect(whole("latest.html") && whole("ml/one/latest.html"));
 }
 
-/* Folders of somebody else, links out of ours, things in the way. */
+/* Folders of another owner, links out of the tree, and other files in the way. */
 Test(tree, others_are_left_alone)
 {
 	struct store_limits limits = { .age_seconds = 1, .bytes = 1 };
@@ -297,7 +297,7 @@ Test(tree, sets_of_nothing)
 	sets_fini(&sets);
 }
 
-/* Sets that are known, and folders that are told not to be: all there are, or an error. */
+/* Known sets, and folders that are not to be read: the result has all sets, or is an error. */
 static uint64_t counted(rlim_t nr_files, int *ret_err, struct store_counts *counts)
 {
 	struct rlimit before, limit;
@@ -317,7 +317,7 @@ static uint64_t counted(rlim_t nr_files, int *ret_err, struct store_counts *coun
 	return counts->sets + counts->folders_unread;
 }
 
-/* With few descriptors left some folders cannot be opened: that is told, and why. */
+/* With few descriptors left some folders cannot be opened: the error is reported. */
 Test(tree, too_few_descriptors)
 {
 	static const char *const both[] = { "one", "two" };
@@ -343,7 +343,7 @@ Test(tree, too_few_descriptors)
 		  nr_unread, nr_whole);
 }
 
-/* So few that links cannot be looked at in the folders of pods. */
+/* There are so few descriptors that links in the folders of pods cannot be read. */
 Test(tree, too_few_descriptors_for_repair)
 {
 	static const char *const both[] = { "one", "two" };
@@ -405,7 +405,7 @@ static int read_with_bad_disk(int nth)
 	tree_prune(tree, &no_limits, 0, START, &counts);
 	tree_repair(tree, START, &counts);
 	tree_close(tree);
-	/* Of the root's own sets: unknown, so that none is removed, which is told. */
+	/* The sets of the root are not known, so none is removed, and the error is reported. */
 	if (store_begin(root, &set, &no_limits, START, &begun))
 		return 3;
 	store_abort(root, &set);
@@ -443,7 +443,7 @@ Test(tree, bad_disk)
 	}
 }
 
-/* A folder in the place of a namespace that nobody lets us into; links and files are nothing to us. */
+/* A folder with the name of a namespace, without access; links and files are ignored. */
 Test(tree, namespace_without_access)
 {
 	static const char *const one[] = { "one" };
@@ -478,7 +478,10 @@ static bool set_there(const char *in, unsigned int n)
 	return there(path);
 }
 
-/* More sets than can be known one by one: they go in the same order, only not all at once. */
+/*
+ * There are more sets than can be known one by one: they are removed in the same order, in several
+ * steps.
+ */
 Test(tree, more_than_can_be_known)
 {
 	static const char *const both[] = { "one", "two" };

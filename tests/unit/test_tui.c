@@ -193,7 +193,7 @@ Test(tui, widths)
 		width_add_ends(&buf, cases[i].text, cases[i].columns);
 		cr_expect_str_eq(buf.data, cases[i].expect_ends, "%zu", i);
 	}
-	/* A wide character that the cut goes through leaves a blank in its place. */
+	/* A wide character at the cut leaves a blank. */
 	buf_reset(&buf);
 	width_pad(&buf, "\xe6\xbc\xa2\xe5\xad\x97", 2);
 	cr_expect_eq(width_of(buf.data), 2);

@@ -46,7 +46,7 @@ static void child_end(pid_t pid)
 	waitpid(pid, NULL, 0);
 }
 
-/* Whatever the name looks like, the fields after it are the kernel's. */
+/* With any name, the fields after it are right. */
 Test(usage, hostile_names)
 {
 	static const char *const names[] = { "a) R 1 (",     ") Z 1 1 1 1 1", "((((", "))))",
@@ -134,8 +134,8 @@ Test(usage, gone)
 }
 
 /*
- * A shell that says when it runs, by when its command line is there (exec closes files before
- * that), and stays whatever our own standard input is.
+ * A shell that reports when it runs, after its command line exists (exec closes files before that),
+ * and stays whatever our standard input is.
  */
 static pid_t run_sleep(const char *blank, const char *last)
 {

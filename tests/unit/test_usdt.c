@@ -43,7 +43,10 @@ static const char assembly[] =
 	"note second + 1, second_semaphore, pytorch, free, \"-8@%rdi\"\n"
 	"note third, 0, other, malloc, \"8@%rax\"\n"
 	"note third, 0, pytorch, plain, \"\"\n"
-	/* What lies where it cannot: data as code, code as a semaphore, nowhere, an odd address. */
+	/*
+	 * Impossible addresses: data as code, code as a semaphore, outside of the file, an odd
+	 * address.
+	 */
 	"note first_semaphore, 0, pytorch, wrong, \"8@%rax\"\n"
 	"note first, first, pytorch, wrong, \"8@%rax\"\n"
 	"note first + 0x10000000, 0, pytorch, wrong, \"8@%rax\"\n"
@@ -150,7 +153,7 @@ Test(usdt, arguments)
 	cr_expect_eq(usdt_argument("", 1, &found), -ENOENT);
 }
 
-/* What the compiler knows has the bytes and the sign of its type. */
+/* A constant has the size and the sign of its type. */
 Test(usdt, constants)
 {
 	static const struct {

@@ -64,7 +64,7 @@ Test(wait_place, native_function)
 	cr_expect_eq(find().function, native);
 }
 
-/* What those do that are fine. */
+/* Processes that are fine. */
 Test(wait_place, nothing_to_do)
 {
 	first(3, polls, native);

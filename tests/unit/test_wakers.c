@@ -143,7 +143,7 @@ Test(wakers, interrupts)
 	wakers_free(wakers);
 }
 
-/* What somebody has waited for whom, without what was only for a CPU. */
+/* The time for which one thread waited for another, without the waits for a CPU. */
 Test(wakers, links)
 {
 	struct bpfprof_sample give = waker(7, 8, 9, 5), wait = wait_of(20, 9, 5);
@@ -177,7 +177,7 @@ Test(wakers, links)
 	wakers_free(wakers);
 }
 
-/* The oldest goes. */
+/* The oldest entry is evicted. */
 Test(wakers, bounded)
 {
 	static uint64_t user[BPFPROF_MAX_FRAMES];

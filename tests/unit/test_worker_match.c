@@ -111,7 +111,7 @@ Test(worker_match, too_long)
 	cr_assert_eq(worker_match(patterns, 1, &names), -1);
 }
 
-/* As long as a title may be: what differs in its last byte is not the same. */
+/* Titles of the greatest length that differ in the last byte are different. */
 Test(worker_match, long_title)
 {
 	char pattern[TITLE_MAX + 1] = "", title[TITLE_MAX + 1] = "ray::";

@@ -2,7 +2,7 @@
 #ifndef BPFPROF_TESTS_KERNELS_HIDDEN_H
 #define BPFPROF_TESTS_KERNELS_HIDDEN_H
 
-/* What a target does first: another uid than the profiler's, and not dumpable. */
+/* Hides a target: another uid than the profiler's, and not dumpable. */
 
 #include <stdlib.h>
 #include <sys/prctl.h>
