@@ -100,7 +100,7 @@ static int text_read(struct python_target *target, int fd)
 
 static int thread_parse(struct python_target *target, const char *line)
 {
-	struct python_told_thread *thread = &target->threads[target->nr_threads];
+	struct python_reported_thread *thread = &target->threads[target->nr_threads];
 	char *end;
 
 	if (target->nr_threads == MAX_THREADS)
@@ -114,8 +114,8 @@ static int thread_parse(struct python_target *target, const char *line)
 
 static int frame_parse(struct python_target *target, char *line)
 {
-	struct python_told_thread *thread;
-	struct python_told_frame *frames;
+	struct python_reported_thread *thread;
+	struct python_reported_frame *frames;
 	char *name, *tab;
 
 	if (!target->nr_threads)

@@ -14,18 +14,18 @@
 #include "python/layout.h"
 #include "unwind/reader.h"
 
-struct python_told_frame {
+struct python_reported_frame {
 	char *name;
 	char *file;
 	uint32_t line;
 };
 
-struct python_told_thread {
+struct python_reported_thread {
 	uint64_t ident; /* pthread_self() */
 	uint32_t interpreter; /* 0 = the oldest */
 	uint32_t nr_calls; /* C calls of the eval loop, if it is 3.11 or later */
 	size_t nr;
-	struct python_told_frame *frames; /* leaf first */
+	struct python_reported_frame *frames; /* leaf first */
 };
 
 struct python_target {
@@ -35,7 +35,7 @@ struct python_target {
 	struct python_image image;
 	uint64_t runtime; /* address of _PyRuntime */
 	size_t nr_threads;
-	struct python_told_thread *threads;
+	struct python_reported_thread *threads;
 	char *text; /* that names and files are part of */
 };
 

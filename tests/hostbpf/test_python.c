@@ -23,7 +23,7 @@
 
 TestSuite(python_walk, .timeout = 120);
 
-static void chain_compare(struct python_target *target, const struct python_told_thread *thread,
+static void chain_compare(struct python_target *target, const struct python_reported_thread *thread,
 			  const struct python_chain *chain)
 {
 	static struct python_heap heap;
@@ -33,23 +33,23 @@ static void chain_compare(struct python_target *target, const struct python_told
 		python_heap_init(&heap, &target->reader, &target->image.layout, target->runtime),
 		0);
 	for (uint32_t i = 0; i < chain->nr_frames; i++) {
-		const struct python_told_frame *told = &thread->frames[i];
+		const struct python_reported_frame *reported = &thread->frames[i];
 		uint32_t line;
 
 		cr_assert_lt(i, thread->nr, "more than the %zu frames there are", thread->nr);
 		cr_assert_eq(python_code_read(&code, &heap, chain->frames[i].code), 0, "frame %u",
 			     i);
 		line = python_code_line(&code, chain->frames[i].lasti);
-		cr_assert(!strcmp(code.name, told->name) && !strcmp(code.file, told->file) &&
-				  line == told->line,
+		cr_assert(!strcmp(code.name, reported->name) &&
+				  !strcmp(code.file, reported->file) && line == reported->line,
 			  "frame %u: %s (%s:%u), not %s (%s:%u)", i, code.name, code.file, line,
-			  told->name, told->file, told->line);
+			  reported->name, reported->file, reported->line);
 		python_code_fini(&code);
 	}
 }
 
 /* A chain that ends early must end at a valid place, and its frames are right. */
-static void chain_check(struct python_target *target, const struct python_told_thread *thread,
+static void chain_check(struct python_target *target, const struct python_reported_thread *thread,
 			const struct python_chain *chain)
 {
 	/* Up to 3.10 each frame has a call of its own. */
@@ -83,8 +83,8 @@ static void states_read(struct python_target *target, struct python_tstates *ret
 	cr_assert_eq(python_tstates_read(ret, &heap), 0);
 }
 
-static const struct python_told_thread *told_find(const struct python_target *target,
-						  const struct python_tstate *state)
+static const struct python_reported_thread *reported_find(const struct python_target *target,
+							  const struct python_tstate *state)
 {
 	for (size_t i = 0; i < target->nr_threads; i++)
 		if (target->threads[i].ident == state->thread_id &&
@@ -97,7 +97,7 @@ static const struct python_told_thread *told_find(const struct python_target *ta
 static void target_check(struct python_target *target, const char *program)
 {
 	size_t nr_threads = 0, nr_frames = 0, nr_entries = 0;
-	const struct python_told_thread *thread;
+	const struct python_reported_thread *thread;
 	struct python_tstates tstates;
 	static struct python_chain chain;
 
@@ -105,7 +105,7 @@ static void target_check(struct python_target *target, const char *program)
 	for (size_t i = 0; i < tstates.nr; i++) {
 		const struct python_tstate *state = &tstates.states[i];
 
-		thread = told_find(target, state);
+		thread = reported_find(target, state);
 		python_chain_walk(&chain, &target->image.layout, &target->reader,
 				  state->frame_start);
 		cr_assert(!state->holds_gil, "a thread that waits holds the GIL");
@@ -129,7 +129,7 @@ static void target_check(struct python_target *target, const char *program)
 
 static bool is_main(const struct python_target *target, const struct python_tstate *state)
 {
-	const struct python_told_thread *thread = told_find(target, state);
+	const struct python_reported_thread *thread = reported_find(target, state);
 
 	return thread && thread->nr && !strcmp(thread->frames[0].name, "wait_and_tell");
 }

@@ -71,7 +71,7 @@ static void name_check(struct looked *l, char *fields[MAX_FIELDS])
 	const struct python_tstate *tstate;
 	uint64_t ident = strtoull(fields[2], NULL, 10), native = strtoull(fields[3], NULL, 10);
 	uint64_t interpreter;
-	char told[2048], *newline;
+	char reported[2048], *newline;
 	const char *name;
 
 	interpreter = strtoull(fields[1], NULL, 10);
@@ -80,13 +80,13 @@ static void name_check(struct looked *l, char *fields[MAX_FIELDS])
 		&l->names, l->tstates.interpreters[l->tstates.nr_interpreters - 1 - interpreter],
 		ident);
 	cr_assert(name, "thread %s has no name, not %s", fields[2], fields[4]);
-	snprintf(told, sizeof(told), "%s", fields[4]);
-	newline = strstr(told, "\\n");
+	snprintf(reported, sizeof(reported), "%s", fields[4]);
+	newline = strstr(reported, "\\n");
 	if (newline) {
 		*newline = '\n';
 		memmove(newline + 1, newline + 2, strlen(newline + 2) + 1);
 	}
-	cr_assert_str_eq(name, told);
+	cr_assert_str_eq(name, reported);
 	/* In another interpreter threading knows the main thread of the process, which is not there. */
 	tstate = tstate_of(l, ident, interpreter);
 	cr_assert(tstate || interpreter, "thread %s", fields[2]);

@@ -261,7 +261,7 @@ Test(call_table, shares_by_what_was_seen)
 	cr_assert_eq(view.nr_call_samples, 2);
 	cr_expect_eq(values_at(&view, 1, 1)[PROFILE_CALLS], 30);
 	cr_expect_eq(values_at(&view, 1, 1)[PROFILE_MOVED_BYTES], 120);
-	cr_expect_eq(values_at(&view, 1, 1)[PROFILE_BLOCKED_NS], 75, "no time was told");
+	cr_expect_eq(values_at(&view, 1, 1)[PROFILE_BLOCKED_NS], 75, "no time was reported");
 	cr_expect_eq(values_at(&view, 1, 2)[PROFILE_CALLS], 10);
 	cr_expect_eq(values_at(&view, 1, 2)[PROFILE_MOVED_BYTES], 3880);
 	cr_expect_eq(values_at(&view, 1, 2)[PROFILE_BLOCKED_NS], 25);
@@ -396,7 +396,8 @@ Test(call_table, calls_inside_each_other)
 }
 
 /* A collective's labels: what comm_text() says, and the operation. */
-static void told_comm(void *arg, const struct bpfprof_gpu_key *key, char comm[24], char rank[16])
+static void reported_comm(void *arg, const struct bpfprof_gpu_key *key, char comm[24],
+			  char rank[16])
 {
 	cr_expect_eq(key->handle, 0xc0);
 	snprintf(comm, 24, "%s", (const char *)arg);
@@ -417,7 +418,7 @@ Test(call_table, labels_of_calls)
 	counts[0].key.handle = 0xc0;
 	counts[0].key.stream = 0x51;
 	counts[1].key.stream = 0;
-	call_table_finish(table, counts, 3, told_comm, hash);
+	call_table_finish(table, counts, 3, reported_comm, hash);
 	aggregate_view_get(table_aggregate, &view);
 	cr_assert_eq(view.nr_call_samples, 3);
 	cr_assert_eq(view.nr_calls, 3);

@@ -20,7 +20,7 @@ static void reused_send(struct bpfprof_gpu_key key, uint64_t calls)
 }
 
 /* The last record of the counts: all came, or they cannot be separated. */
-static void told_send(uint32_t pid, uint64_t handle, bool all)
+static void counts_end(uint32_t pid, uint64_t handle, bool all)
 {
 	struct bpfprof_gpu_key key = { .start_ns = START_NS, .pid = pid, .handle = handle };
 
@@ -31,7 +31,7 @@ static void told_send(uint32_t pid, uint64_t handle, bool all)
 static void renamed_send(uint32_t pid, uint64_t handle, const char *name)
 {
 	name_send_as(BPFPROF_NAME_REUSED, pid, handle, 0, name);
-	told_send(pid, handle, true);
+	counts_end(pid, handle, true);
 }
 
 Test(call_table, names_and_aliases)
@@ -117,14 +117,14 @@ Test(call_table, handles_of_kernels_again)
 	send_stack(&call, 7, 1); /* by a name that is not known */
 	name_send_as(BPFPROF_NAME_REUSED, 7, 1, 0, "first");
 	reused_send(key, 10);
-	told_send(7, 1, true);
+	counts_end(7, 1, true);
 	call = call_of(key);
 	send_stack(&call, 7, 2);
 	name_send_as(BPFPROF_NAME_REUSED, 7, 1, 0, "second");
 	reused_send(key, 30);
 	reused_send(other, 5);
 	cr_expect_str_eq(kernel_name(7, 1), "(none)", "more may follow");
-	told_send(7, 1, true);
+	counts_end(7, 1, true);
 	cr_expect_str_eq(kernel_name(7, 1), "second");
 	call = call_of(key);
 	send_stack(&call, 7, 3);
@@ -206,14 +206,14 @@ Test(call_table, kernels_that_are_mixed)
 	cr_expect_str_eq(kernel_name(7, 9), "(none)", "an alias of it");
 	name_send_as(BPFPROF_NAME_REUSED, 7, 1, 0, "fourth");
 	reused_send(key, 10);
-	told_send(7, 1, true);
+	counts_end(7, 1, true);
 	split(key, 0, 15);
 	cr_assert_eq(nr_parts, 2);
 	expect_part(0, 10, "(none)");
 	expect_part(1, 5, "fourth");
 	/* A part of the counts is lost. */
 	name_send_as(BPFPROF_NAME_REUSED, 7, 1, 0, "fifth");
-	told_send(7, 1, false);
+	counts_end(7, 1, false);
 	name_send(7, 1, 0, "fifth");
 	split(key, 0, 20);
 	cr_assert_eq(nr_parts, 2);
@@ -224,7 +224,7 @@ Test(call_table, kernels_that_are_mixed)
 	 */
 	name_send_as(BPFPROF_NAME_REUSED, 7, 1, 0, "fifth");
 	reused_send(key, 30);
-	told_send(7, 1, true);
+	counts_end(7, 1, true);
 	split(key, 0, 35);
 	cr_assert_eq(nr_parts, 3);
 	expect_part(1, 20, "(none)");
@@ -245,7 +245,7 @@ Test(call_table, kernels_whose_names_are_lost)
 	struct bpfprof_gpu_key key = launch_of(7, 1);
 
 	name_send(7, 1, 0, "first");
-	told_send(7, 1, false);
+	counts_end(7, 1, false);
 	cr_expect_str_eq(kernel_name(7, 1), "(none)");
 	name_send(7, 1, 0, "second");
 	cr_expect_str_eq(kernel_name(7, 1), "(none)", "some launches may be of the first");
@@ -253,15 +253,15 @@ Test(call_table, kernels_whose_names_are_lost)
 	reused_send(key, 10);
 	call_table_kernel_set(table, &key, "third");
 	name_send(7, 1, 0, "second");
-	cr_expect_str_eq(kernel_name(7, 1), "(none)", "others may not have been told");
+	cr_expect_str_eq(kernel_name(7, 1), "(none)", "others may not be reported");
 	name_send_as(BPFPROF_NAME_REUSED, 7, 1, 0, "fourth");
-	told_send(7, 1, true);
+	counts_end(7, 1, true);
 	split(key, 0, 15);
 	cr_assert_eq(nr_parts, 2);
 	expect_part(0, 10, "(none)");
 	expect_part(1, 5, "fourth");
 	/* The same holds for a handle that was not known before. */
-	told_send(7, 2, false);
+	counts_end(7, 2, false);
 	name_send_as(BPFPROF_NAME_UNSEEN, 7, 2, 0, "first");
 	cr_expect_str_eq(kernel_name(7, 2), "(none)");
 }
@@ -277,7 +277,7 @@ Test(call_table, kernels_named_by_two_threads)
 	name_send(7, 1, 0, "second");
 	reused_send(key, 10);
 	call_table_kernel_set(table, &key, "third"); /* a stack reports this one meanwhile */
-	told_send(7, 1, true);
+	counts_end(7, 1, true);
 	split(key, 0, 15);
 	cr_assert_eq(nr_parts, 2);
 	expect_part(0, 10, "first");
@@ -298,7 +298,7 @@ Test(call_table, handles_again_in_intervals)
 		snprintf(name, sizeof(name), "k%" PRIu64, i);
 		name_send_as(BPFPROF_NAME_REUSED, 7, 1, 0, name);
 		reused_send(key, 10 * i);
-		told_send(7, 1, true);
+		counts_end(7, 1, true);
 		if (i % 1000)
 			continue;
 		cr_assert_eq(aggregate_new(&next, false, 16 * MIB), 0);
@@ -348,12 +348,12 @@ Test(call_table, handles_again_are_bounded)
 	cr_expect_eq(table_lost("kernel_handles_reused_no_room"), 1);
 	key.handle = 2;
 	reused_send(key, 10);
-	told_send(7, 2, true);
+	counts_end(7, 2, true);
 	cr_expect_str_eq(kernel_name(7, 2), "(none)");
 	cr_expect_eq(table_lost("kernel_handles_reused_no_room"), 2);
 	name_send_as(BPFPROF_NAME_REUSED, 8, 1, 0, "other");
 	reused_send(launch_of(8, 1), 10);
-	told_send(8, 1, true);
+	counts_end(8, 1, true);
 	cr_expect_str_eq(kernel_name(8, 1), "other");
 	cr_expect_eq(table_lost("kernel_handles_reused_no_room"), 2);
 }

@@ -117,7 +117,7 @@ Test(chrome_trace, nothing_is_valid)
 	free(text);
 }
 
-Test(chrome_trace, too_long_is_told)
+Test(chrome_trace, too_long_is_reported)
 {
 	struct chrome_event endless = event;
 	struct buf other = { .max = 100 };

@@ -109,7 +109,7 @@ Test(container_mountinfo, of_100000_lines, .timeout = 30)
 	close(fd);
 }
 
-Test(container_mountinfo, stops_when_told)
+Test(container_mountinfo, stops_on_request)
 {
 	unsigned int nr = 150000 - 3;
 	int fd = memory_file("", 10, "1 0 0:4 /a /b rw - t s o\n", "");

@@ -307,7 +307,7 @@ Test(elf_image, headers_as_libelf_reads_them, .timeout = 60)
 	compare_with_libelf("/lib/x86_64-linux-gnu/libc.so.6");
 }
 
-Test(elf_image, build_id_as_the_linker_was_told, .timeout = 60)
+Test(elf_image, build_id_of_the_linker, .timeout = 60)
 {
 	static const uint8_t want[] = { 0xde, 0xad, 0xbe, 0xef, 0x01 };
 	const char *const files[] = { "a", "a.debug", "a.stripped" };
@@ -440,7 +440,7 @@ Test(elf_image, reads_are_right_and_few)
 	free(c);
 }
 
-Test(elf_image, source_is_closed_once_and_its_errors_are_told)
+Test(elf_image, source_is_closed_once_and_its_errors_are_reported)
 {
 	struct elf_source source;
 	struct counting *c = counting_new(&source);

@@ -132,7 +132,7 @@ Test(gpu_gaps, together_at_once)
 }
 
 /* No launch reported the gap, as it was too short. A gap that is not over keeps its time. */
-Test(gpu_gaps, untold)
+Test(gpu_gaps, unreported)
 {
 	seen(1, 1, 1);
 	seen(2, 2, 2); /* shows that the earlier gap is over */
@@ -166,7 +166,7 @@ Test(gpu_gaps, rolled_over)
 	gpu_gaps_next(gaps, &view, to, 1 << 20);
 	aggregate_free(from);
 	gpu_gaps_each(gaps, take, found);
-	cr_expect_eq(found[at.stack], 0, "told before");
+	cr_expect_eq(found[at.stack], 0, "reported before");
 	cr_expect_eq(gpu_gaps_end(gaps, 2, LONG), 4 * PERIOD);
 	gpu_gaps_each(gaps, take, found);
 	cr_expect_eq(found[at.stack], 4 * PERIOD);

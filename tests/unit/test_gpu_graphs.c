@@ -273,7 +273,7 @@ Test(gpu_graphs, graphs_without_room)
 	cr_expect_not(is_known(7, room + 1));
 	cr_expect_eq(lost(0), 2);
 	node(7, room + 1, 3, 1);
-	cr_expect_eq(lost(0), 2, "it is told when it is made");
+	cr_expect_eq(lost(0), 2, "it is counted when it is made");
 	made_of(7, room + 1, 5, 0);
 	cr_expect_eq(lost(0), 2, "it is known what is in it");
 	made(8, 1, 0);

@@ -127,7 +127,7 @@ Test(gpu_recent, used_again_several_times)
  * The end of the generation is reported late: some launches of the new kernel counted for the old
  * one; they are new only once.
  */
-Test(gpu_recent, end_told_late)
+Test(gpu_recent, end_reported_late)
 {
 	struct gpu_recent *recent = begin();
 

@@ -241,40 +241,40 @@ Test(gpu_waits, given_up, .init = setup, .fini = teardown)
 	cr_expect_eq(row(0)->unknown, 3);
 }
 
-struct told {
+struct reported {
 	struct bpfprof_gpu_key key;
 	uint64_t nr, ns;
 };
 
 static void on_complete(void *arg, const struct bpfprof_gpu_key *key, uint64_t ns)
 {
-	struct told *told = arg;
+	struct reported *reported = arg;
 
-	told->key = *key;
-	told->nr++;
-	told->ns += ns;
+	reported->key = *key;
+	reported->nr++;
+	reported->ns += ns;
 }
 
 /* Each complete collective is reported with its key, with rows or without. */
-Test(gpu_waits, told_one_by_one, .init = setup, .fini = teardown)
+Test(gpu_waits, reported_one_by_one, .init = setup, .fini = teardown)
 {
 	const struct bpfprof_gpu_key key = collective_of(STREAM, 100, 64).call.key;
-	struct told told = { 0 };
+	struct reported reported = { 0 };
 	size_t nr;
 
-	gpu_waits_notify(waits, on_complete, &told);
+	gpu_waits_notify(waits, on_complete, &reported);
 	collective(STREAM, 100, 64);
 	collective(STREAM, 120, 65);
 	collective(OTHER, 120, 65);
 	done(GPU_WAIT_DONE, STREAM, 150, 0, 300);
-	cr_expect_eq(told.nr, 2);
-	cr_expect_eq(told.ns, 200 + 180);
+	cr_expect_eq(reported.nr, 2);
+	cr_expect_eq(reported.ns, 200 + 180);
 	cr_expect_eq(row(0)->count, 1);
-	cr_expect(!memcmp(&told.key, &key, sizeof(key)));
+	cr_expect(!memcmp(&reported.key, &key, sizeof(key)));
 	gpu_waits_no_rows(waits, 1);
 	collective(STREAM, 310, 66);
 	done(GPU_WAIT_ALL_DONE, 0, 350, 0, 400);
-	cr_expect_eq(told.nr, 4);
+	cr_expect_eq(reported.nr, 4);
 	gpu_waits_rows(waits, &nr);
 	cr_expect_eq(nr, 2);
 }

@@ -26,7 +26,7 @@ static void teardown(void)
 	made_free(p);
 }
 
-TestSuite(parked, .init = setup, .fini = teardown);
+TestSuite(idle, .init = setup, .fini = teardown);
 
 static uint32_t native(const char *name)
 {
@@ -51,7 +51,7 @@ static uint64_t nr_idle(void)
 	return counts.samples;
 }
 
-Test(parked, native_idles)
+Test(idle, native_idles)
 {
 	uint32_t absl = native("absl::lts_20230802::CondVar::WaitCommon.cold");
 	uint32_t gpr = native("gpr_cv_wait");
@@ -70,7 +70,7 @@ Test(parked, native_idles)
 }
 
 /* Near misses: another thread waits for these. */
-Test(parked, native_that_waits_for_something)
+Test(idle, native_that_waits_for_something)
 {
 	uint32_t run = native("boost::asio::detail::scheduler::do_run_one");
 
@@ -87,14 +87,14 @@ Test(parked, native_that_waits_for_something)
 }
 
 /* The first thread, or one that ran. */
-Test(parked, only_helpers)
+Test(idle, only_helpers)
 {
 	made_add(p, process, 1, sleeps, waits, native("boost::asio::detail::scheduler::do_run_one"),
 		 begins);
 	cr_expect_eq(nr_idle(), 0);
 }
 
-Test(parked, pools_of_libraries)
+Test(idle, pools_of_libraries)
 {
 	uint32_t gomp = made_mapping(p, "/usr/lib/libgomp-a34b3233.so.1", "", 0, 1 << 20);
 	uint32_t blas = made_mapping(p, "/x/numpy.libs/libscipy_openblas64_-1.so", "", 0, 1 << 20);
@@ -110,7 +110,7 @@ Test(parked, pools_of_libraries)
 	cr_expect_eq(p->nr_samples, 3);
 }
 
-Test(parked, pools_of_python)
+Test(idle, pools_of_python)
 {
 	uint32_t run = python("Thread.run", "threading.py");
 	uint32_t wait = python("Condition.wait", "threading.py");
@@ -134,7 +134,7 @@ Test(parked, pools_of_python)
 }
 
 /* One sample for each thread, with all of their time, and a stack of one frame; others stay. */
-Test(parked, folds)
+Test(idle, folds)
 {
 	uint32_t run = native("boost::asio::detail::scheduler::do_run_one");
 	uint32_t reactor = native("boost::asio::detail::epoll_reactor::run");
@@ -164,7 +164,7 @@ Test(parked, folds)
 	}
 }
 
-Test(parked, by_the_texts_of_a_live_table)
+Test(idle, by_the_texts_of_a_live_table)
 {
 	const struct idle_frame pool[] = {
 		{ LOCATION_KERNEL, "futex_wait_[k]" },

@@ -61,7 +61,7 @@ Test(nccl_report, since_before)
 }
 
 /* The communicator is not known: older files, or frames that do not show it. */
-Test(nccl_report, before_of_nobody)
+Test(nccl_report, communicator_not_known)
 {
 	EXPECT_PARTS(
 		FILE_OF("a", "10", PROCESS("10", OPENS(BEFORE("0xc0", "ncclAllReduce", "52")))),

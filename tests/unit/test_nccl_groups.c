@@ -46,7 +46,7 @@ Test(nccl_report, groups)
 	COMM("0x1", "0xabc", rank, size, "7", "x") "," COMM("0x2", "0xdef", rank, size, "7", "x")
 
 /* A group with known content waits for these communicators, and for no other. */
-Test(nccl_report, told_groups)
+Test(nccl_report, known_groups)
 {
 	const char *one =
 		FILE_OF("n", "1",

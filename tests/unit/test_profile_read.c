@@ -342,7 +342,7 @@ static void expect_table(const char *path, const char *text, const char *want)
 #define FOOTER "Samples are counted, not calls: there is no ncalls and no percall.\n"
 
 /* Calls by their files' names; whose first frame is a process only because the name says so. */
-Test(profile_read, told_apart, .init = setup, .fini = teardown)
+Test(profile_read, distinguished, .init = setup, .fini = teardown)
 {
 	static const char ours[] = "# {\"samples\":{\"total\":3}}\npython3;f (x.py:1) 3\n";
 

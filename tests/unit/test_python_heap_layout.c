@@ -80,7 +80,7 @@ Test(python_heap_layout, versions)
 	cr_assert_eq(python_heap_layout_find(&layout, 0x310, 0, NULL, 0), -ENOTSUP);
 }
 
-Test(python_heap_layout, told)
+Test(python_heap_layout, reported)
 {
 	for (size_t i = 0; i < NR_PLACES; i++) {
 		const struct python_heap_layout *places = &python_heap_places[i];

@@ -10,13 +10,13 @@
 
 static struct task_calls *calls;
 static size_t nr_reported;
-static char told[TITLE_MAX + 1];
+static char reported[TITLE_MAX + 1];
 
 static void on_call(void *arg, const struct task_call *call)
 {
 	(void)arg;
 	nr_reported++;
-	snprintf(told, sizeof(told), "%s", call->title);
+	snprintf(reported, sizeof(reported), "%s", call->title);
 }
 
 static void setup(void)
@@ -61,10 +61,10 @@ Test(task_calls, long_titles)
 	cr_expect_eq(nr_reported, 0);
 	see(1, long_title('b'));
 	cr_expect_eq(nr_reported, 1);
-	cr_expect_str_eq(told, long_title('a'));
+	cr_expect_str_eq(reported, long_title('a'));
 	see(1, "ray::IDLE");
 	cr_expect_eq(nr_reported, 2);
-	cr_expect_str_eq(told, long_title('b'));
+	cr_expect_str_eq(reported, long_title('b'));
 }
 
 /* Past the room for titles, changes are left out and counted; workers that go make room. */
@@ -85,7 +85,7 @@ Test(task_calls, room)
 	see(pid, "ray::f");
 	see(pid, "ray::IDLE");
 	cr_expect_eq(nr_reported, 2);
-	cr_expect_str_eq(told, "ray::f");
+	cr_expect_str_eq(reported, "ray::f");
 	cr_expect_eq(task_calls_nr_no_room(calls), 2);
 }
 

@@ -9,7 +9,7 @@
 
 #define MS 1000000ULL
 #define AGGREGATE_BYTES (1U << 20)
-#define BORDER (2000 * MS)
+#define BOUNDARY (2000 * MS)
 
 static const uint64_t waits_in[] = { (uint64_t)BPFPROF_FRAME_PYTHON << BPFPROF_FRAME_SHIFT | 7 };
 static const uint64_t runs_in[] = { (uint64_t)BPFPROF_FRAME_PYTHON << BPFPROF_FRAME_SHIFT | 8 };
@@ -41,7 +41,7 @@ static void end(struct fixture *f)
 }
 
 /* A wait or time on a CPU that is over at ts_ns. */
-static void tell(struct fixture *f, bool wait, uint64_t ts_ns, uint64_t ns)
+static void report(struct fixture *f, bool wait, uint64_t ts_ns, uint64_t ns)
 {
 	f->sample.flags = wait ? BPFPROF_SAMPLE_WAIT : 0;
 	f->sample.rec.ts_ns = ts_ns;
@@ -80,12 +80,12 @@ Test(thread_times, a_sample_is_split_at_the_boundary)
 	struct fixture f;
 
 	begin(&f, 0);
-	thread_times_boundary(f.times, f.second, BORDER);
-	tell(&f, true, BORDER + 30 * MS, 100 * MS);
+	thread_times_boundary(f.times, f.second, BOUNDARY);
+	report(&f, true, BOUNDARY + 30 * MS, 100 * MS);
 	cr_expect_eq(total(f.first), 70 * MS);
 	cr_expect_eq(total(f.second), 30 * MS);
 	thread_times_close(f.times);
-	tell(&f, true, BORDER + 60 * MS, 50 * MS);
+	report(&f, true, BOUNDARY + 60 * MS, 50 * MS);
 	cr_expect_eq(total(f.first), 70 * MS, "it is closed");
 	cr_expect_eq(total(f.second), 80 * MS);
 	end(&f);
@@ -101,8 +101,8 @@ Test(thread_times, a_wait_over_three_intervals)
 	struct fixture f;
 
 	begin(&f, 0);
-	tell(&f, false, 500 * MS, 500 * MS);
-	thread_times_boundary(f.times, f.second, BORDER);
+	report(&f, false, 500 * MS, 500 * MS);
+	thread_times_boundary(f.times, f.second, BOUNDARY);
 	cr_assert(thread_times_wants_stack(f.times, &f.sample.task, &rests[0]));
 	f.sample.flags = BPFPROF_SAMPLE_WAIT;
 	f.input.user = waits_in;
@@ -113,17 +113,17 @@ Test(thread_times, a_wait_over_three_intervals)
 	cr_expect_eq(in_place(f.first, runs_in[0]), 500 * MS);
 	cr_expect_eq(total(f.second), 0, "its stack is kept, and counts for nothing");
 	cr_assert_eq(aggregate_new(&third, true, AGGREGATE_BYTES), 0);
-	thread_times_boundary(f.times, third, 2 * BORDER);
+	thread_times_boundary(f.times, third, 2 * BOUNDARY);
 	cr_expect_not(thread_times_wants_stack(f.times, &f.sample.task, &rests[1]), "it is known");
 	f.input.nr_user = 0;
 	thread_times_settle(f.times, &f.input, &rests[1]);
 	thread_times_close(f.times);
-	cr_expect_eq(in_place(f.second, waits_in[0]), BORDER);
+	cr_expect_eq(in_place(f.second, waits_in[0]), BOUNDARY);
 	f.input.nr_user = 1;
-	tell(&f, true, 2 * BORDER + 250 * MS, 3750 * MS);
-	cr_expect_eq(in_place(third, waits_in[0]), 250 * MS, "what was told before is not again");
-	cr_expect_eq(total(f.first), BORDER);
-	cr_expect_eq(total(f.second), BORDER);
+	report(&f, true, 2 * BOUNDARY + 250 * MS, 3750 * MS);
+	cr_expect_eq(in_place(third, waits_in[0]), 250 * MS, "time is reported once");
+	cr_expect_eq(total(f.first), BOUNDARY);
+	cr_expect_eq(total(f.second), BOUNDARY);
 	aggregate_free(third);
 	end(&f);
 }
@@ -134,13 +134,13 @@ Test(thread_times, who_dies_without_a_stack_died_where_it_was_read)
 	struct fixture f;
 
 	begin(&f, 0);
-	thread_times_boundary(f.times, f.second, BORDER);
+	thread_times_boundary(f.times, f.second, BOUNDARY);
 	f.sample.flags = BPFPROF_SAMPLE_WAIT;
 	f.input.user = waits_in;
 	thread_times_open(f.times, &f.input, &rest);
 	thread_times_close(f.times);
 	f.input.stop = BPFPROF_STOP_MISS_GONE;
-	f.sample.rec.ts_ns = BORDER + 40 * MS;
+	f.sample.rec.ts_ns = BOUNDARY + 40 * MS;
 	f.sample.period_ns = 1540 * MS;
 	f.input.nr_user = 0;
 	thread_times_add(f.times, &f.input);
@@ -157,15 +157,15 @@ Test(thread_times, what_is_of_later_is_not_of_before)
 {
 	const struct thread_rest rest = { .run_ns = 12 * MS,
 					  .wait_ns = 4 * MS,
-					  .since_ns = BORDER + 9 * MS,
+					  .since_ns = BOUNDARY + 9 * MS,
 					  .after_ns = 9 * MS };
 	struct fixture f;
 
 	begin(&f, 0);
-	tell(&f, true, 1900 * MS, 100 * MS);
-	tell(&f, false, 1950 * MS, 50 * MS);
-	thread_times_boundary(f.times, f.second, BORDER);
-	tell(&f, true, BORDER + 2 * MS, 10 * MS);
+	report(&f, true, 1900 * MS, 100 * MS);
+	report(&f, false, 1950 * MS, 50 * MS);
+	thread_times_boundary(f.times, f.second, BOUNDARY);
+	report(&f, true, BOUNDARY + 2 * MS, 10 * MS);
 	cr_expect_eq(total(f.first), 158 * MS);
 	thread_times_settle(f.times, &f.input, &rest);
 	thread_times_close(f.times);
@@ -173,8 +173,8 @@ Test(thread_times, what_is_of_later_is_not_of_before)
 	cr_expect_eq(total(f.first), (100 + 50 + 10 + 12 + 4 - 9) * MS);
 	cr_expect_eq(total(f.second), 2 * MS);
 	/* Time that is reported now is not reported again: both sums are all time until the end. */
-	tell(&f, false, BORDER + 30 * MS, 33 * MS);
-	tell(&f, true, BORDER + 40 * MS, 14 * MS);
+	report(&f, false, BOUNDARY + 30 * MS, 33 * MS);
+	report(&f, true, BOUNDARY + 40 * MS, 14 * MS);
 	cr_expect_eq(total(f.first) + total(f.second), (100 + 50 + 10 + 33 + 14) * MS);
 	end(&f);
 }
@@ -185,13 +185,13 @@ Test(thread_times, what_was_before_the_start_does_not_count)
 	struct fixture f;
 
 	begin(&f, 1000 * MS);
-	tell(&f, true, 1300 * MS, 1200 * MS);
+	report(&f, true, 1300 * MS, 1200 * MS);
 	cr_expect_eq(total(f.first), 300 * MS);
 	f.sample.task.tid = 5;
-	thread_times_boundary(f.times, NULL, BORDER);
+	thread_times_boundary(f.times, NULL, BOUNDARY);
 	thread_times_settle(f.times, &f.input, &rest);
 	cr_expect_eq(total(f.first), 1300 * MS, "and what another thread did between the two");
-	tell(&f, true, BORDER + 500 * MS, 9500 * MS);
+	report(&f, true, BOUNDARY + 500 * MS, 9500 * MS);
 	cr_expect_eq(total(f.first), 1300 * MS);
 	end(&f);
 }
@@ -207,7 +207,7 @@ Test(thread_times, threads_are_bounded_and_counted)
 	cr_expect_eq(thread_times_bytes(f.times), 0);
 	for (i = 0; i < THREAD_TIMES_MAX + 5; i++) {
 		f.sample.task.tid = (uint32_t)i + 2;
-		tell(&f, true, BORDER / 2, MS);
+		report(&f, true, BOUNDARY / 2, MS);
 	}
 	bytes = thread_times_bytes(f.times);
 	cr_expect_gt(bytes, 100 * THREAD_TIMES_MAX);
@@ -217,7 +217,7 @@ Test(thread_times, threads_are_bounded_and_counted)
 	cr_expect_str_eq(waits.reasons[0].name, "threads_no_room");
 	cr_expect_eq(waits.reasons[0].count, 5);
 	for (i = 1; i <= 2; i++) {
-		thread_times_boundary(f.times, f.second, i * BORDER);
+		thread_times_boundary(f.times, f.second, i * BOUNDARY);
 		thread_times_close(f.times);
 	}
 	cr_expect_eq(thread_times_bytes(f.times), 0);
