@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernel tells of the BPF programs that a process has loaded (bpf(2), BPF_OBJ_GET_INFO_BY_FD)."""
+"""The kernel's facts about the loaded BPF programs of a process (bpf(2), BPF_OBJ_GET_INFO_BY_FD)."""
 
 import ctypes
 import os
@@ -22,7 +22,7 @@ def bpf(command, attr):
 
 
 def program_ids(pid):
-    """Of those that a process has open: a set."""
+    """The set of programs that a process has open."""
     ids = set()
     for name in os.listdir("/proc/%d/fdinfo" % pid):
         try:

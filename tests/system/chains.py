@@ -190,7 +190,7 @@ NOMINAL = 1500  # samples of a program in a recording beside 29 others
 
 
 class Result:
-    """What was seen of one program."""
+    """The samples of one program."""
 
     def __init__(self, name, expectation):
         self.name = name

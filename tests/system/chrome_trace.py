@@ -11,7 +11,7 @@ from decimal import Decimal
 
 
 class Broken(Exception):
-    """Which rule does not hold."""
+    """The rule that does not hold."""
 
 
 def need(condition, text, event=None):

@@ -41,7 +41,7 @@ disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.internal.v1.opt"
   address = "{folder}/t.sock"
 """
 NESTED = ["unshare", "--fork", "--kill-child", "--pid", "--mount", "--mount-proc"]
-# What every container of KubeRay has in its environment, and what must never be shown.
+# The environment of every container of KubeRay; its secrets must never be shown.
 RAY = {
     "RAY_CLUSTER_NAME": "train-cluster", "RAY_CLUSTER_NAMESPACE": "ml",
     "RAY_NODE_TYPE_NAME": "gpu-group", "RAY_PORT": "6379", "RAY_USAGE_STATS_KUBERAY_IN_USE": "1",
@@ -202,7 +202,7 @@ def image_archive(name, layers, user=None, env=None):
 
 
 class Pod:
-    """What containers of one pod share; they are run by Containerd.run()."""
+    """The sandbox that containers of one pod share; Containerd.run() runs them."""
 
     def __init__(self, name="worker-0", namespace="ml"):
         self.name = name
@@ -479,7 +479,7 @@ def start(context, folder=None, nested=False):
     A containerd for one test, gone at its end. folder: where its files are, made here.
     nested: in a pid and a mount namespace of its own, as the node container of kind.
     """
-    # Who ends the tests wants no containers left: contexts are closed then.
+    # A user who ends the tests wants no containers left: contexts are closed then.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     containerd = Containerd(folder or context.path("containerd"), nested)
     context.stack.callback(containerd.close)
@@ -487,7 +487,7 @@ def start(context, folder=None, nested=False):
     return containerd
 
 
-# What containerd gives to a container by itself, and the program is promised not to need.
+# Capabilities that containerd gives by default; bpfprof is promised not to need them.
 DEFAULT_CAPS = ("CHOWN DAC_OVERRIDE FSETID FOWNER MKNOD NET_RAW SETGID SETUID SETFCAP SETPCAP "
                 "NET_BIND_SERVICE SYS_CHROOT KILL AUDIT_WRITE").split()
 AGENT_CAPS = ["BPF", "PERFMON", "DAC_READ_SEARCH", "SYSLOG"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What dump shows of sleeping programs, compared with what they know of themselves and with py-spy."""
+"""Compares dumps of sleeping programs with the programs' own knowledge and with py-spy."""
 
 import functools
 import json
@@ -83,7 +83,7 @@ class Sleeper:
 
 
 def compare(truth, threads):
-    """What is wrong with the threads of a dump."""
+    """The faults of the threads of a dump."""
     wrong = []
     found = {str(thread["os_thread_id"]): thread for thread in threads}
     for tid, known in truth.items():

@@ -18,7 +18,7 @@ from test_top import python
 
 SECONDS = 30  # until something that is waited for must have come
 NANOSECONDS = 0.05  # how far a time may be off
-# What may be counted, too: makes nothing, moves nothing.
+# Calls that may be counted, too: they make nothing and move nothing.
 CONTROL = re.compile(r"cuInit|cuMemGetInfo_v2|ncclGroupEnd|ncclComm\w+|ncclGetUniqueId")
 DIRECTIONS = [("cuMemset", {"set"}), ("cuMemcpyHtoD", {"HtoD"}), ("cuMemcpyDtoH", {"DtoH"}),
               ("cuMemcpyDtoD", {"DtoD"}), ("cuMemcpyPeer", {"DtoD", "any"}), ("cuMemcpy", {"any"})]
@@ -36,7 +36,7 @@ def fakes(context):
 
 
 def release():
-    """Of the kernel."""
+    """The version of the kernel."""
     return tuple(map(int, re.findall(r"\d+", os.uname().release)[:2]))
 
 
@@ -120,12 +120,12 @@ class Watch(Run):
         self.wait_for(r"watching \d+ functions? in \d+ librar")
 
     def end(self, interrupt=True):
-        """What it wrote to standard output."""
+        """The program's standard output."""
         return (self.interrupt() if interrupt else self.finish()).out.decode("utf-8")
 
 
 class Seen:
-    """What bpfprof gpu --once --json told."""
+    """The output of bpfprof gpu --once --json."""
 
     def __init__(self, text):
         try:
@@ -203,7 +203,7 @@ UNKNOWN = "kernel_names_of_launches"
 
 
 def check_unknown(seen, truth, wanted):
-    """Launches of kernels that nobody named are as many as their rows have, and as they were."""
+    """Launches of kernels without a name are as many as their rows have, and are unchanged."""
     check(sum(row["calls"] for row in truth["launches"]
               if row["kernel"].startswith("kernel@")) == wanted, str(truth["launches"]))
     check(seen.lost[UNKNOWN] == wanted, "of unknown kernels: %d, not %d" % (
@@ -432,7 +432,7 @@ def check_open(seen, truth, names):
 
 
 def stolen_ns():
-    """Of all processors together: what interrupts and the hypervisor took from their clocks."""
+    """Time of all processors together that interrupts and the hypervisor took from their clocks."""
     with open("/proc/stat", encoding="ascii") as file:
         fields = file.readline().split()
     return sum(int(fields[i]) for i in (6, 7, 8)) * 1000000000 // os.sysconf("SC_CLK_TCK")

@@ -43,7 +43,7 @@ def no_key_twice(pairs):
     return found
 
 
-# All JSON that a test reads, whoever wrote it: of two equal keys readers see only one.
+# All JSON that a test reads is checked: of two equal keys a reader sees only one.
 json.loads = functools.partial(json.loads, object_pairs_hook=no_key_twice)
 
 
@@ -52,7 +52,7 @@ class Skip(Exception):
 
 
 class Failure(Exception):
-    """What a test found to be wrong."""
+    """A failure that a test found."""
 
 
 def check(condition, text):

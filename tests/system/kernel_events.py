@@ -49,7 +49,7 @@ class WaitEvents:
             check("\noverrun: 0\n" in self.read("per_cpu/%s/stats" % cpu), "events lost")
 
     def untold_ns(self, tid, begin, end):
-        """Time, between the two (since 1970), of the thread's waits that nobody was seen to end."""
+        """Time, between the two (since 1970), of the thread's waits whose end was not seen."""
         ahead = time.time_ns() - time.monotonic_ns()
         return sum(max(0, min(end, last + ahead) - max(begin, first + ahead))
                    for first, last in self.ends.get(tid, ()))

@@ -21,7 +21,7 @@ def bpf(command, attributes):
 
 
 def ids(pid):
-    """Of programs that the process has open."""
+    """BPF programs that the process has open."""
     folder = "/proc/%d/fdinfo" % pid
     for name in os.listdir(folder):
         try:

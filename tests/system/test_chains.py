@@ -63,7 +63,7 @@ def record(context, batch, number):
 
 
 def problems_of(result):
-    """What is wrong with one program, as sentences."""
+    """The faults of one program, as sentences."""
     if result.samples < 50:
         return ["%s: only %d samples" % (result.name, result.samples)]
     problems = result.missing()
@@ -98,7 +98,7 @@ def all_variants(context):
         batch = again[first:first + BATCH // COPIES]
         context.note("once more: " + "; ".join(problems_of(results[target.name])[0]
                                                for target in batch))
-        # Where a program lies in memory changes where interrupts land in it.
+        # The address of a program in memory changes where interrupts land in it.
         copies = [target for target in batch for _ in range(1 if target.action else COPIES)]
         folded, _ = record(context, copies, number)
         chains.check(batch, folded, results)

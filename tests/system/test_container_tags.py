@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose sample is it: labels and stacks of containers, --pod and --container, short processes."""
+"""The container of each sample: labels and stacks, --pod and --container, short processes."""
 
 import os
 import re
@@ -18,7 +18,7 @@ LOCK = "pods"
 HZ = 499
 LABELS = ("container", "container_id", "pod", "namespace", "image", "ray_cluster", "ray_group",
           "ray_node_type", "pod_pid")
-# Of this run alone: another one may be going on beside it.
+# A name of this run: another run may go on at the same time.
 RUN = secrets.token_hex(3)
 ML, WEB = "ml-" + RUN, "web-" + RUN  # namespaces
 A, B = "train-0-" + RUN, "train-1-" + RUN  # pods
@@ -298,7 +298,7 @@ def top_of_a_pod(context):
 
 @test(modes=CAPS)
 def nested_pid_namespace(context):
-    """As in kind: our own pid namespace is not the outermost one, and /proc has other numbers."""
+    """In kind, bpfprof's pid namespace is not the outermost one, and /proc has other pids."""
     identity, uid = "ab" * 32, "11111111-2222-3333-4444-555555555555"
     tree = next(path for path in (containers.CGROUPS + "/unified", containers.CGROUPS)
                 if os.path.exists(path + "/cgroup.procs"))
@@ -358,7 +358,7 @@ def nested_record_of_a_pid(context):
 
 @test(modes=CAPS)
 def nested_command(context):
-    """record -- CMD, the exit of what -p named, numbers that nobody has, and the whole machine."""
+    """record -- CMD, the exit of a process of -p, pids of no process, and the whole machine."""
     target = context.target("calls_gO2").path
     outside = context.spawn([context.target("tiny_gO2").path, "60"])
     bpfprof = " ".join(context.as_bpfprof([BPFPROF]))

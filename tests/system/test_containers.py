@@ -209,7 +209,7 @@ def spread(context, containerd, start, image):
 
 
 def explained(context, pids):
-    """What doctor says of each file's way."""
+    """doctor's text about the way of each file."""
     for name, way in (("cvolume", "inode"), ("csame", "inode"), ("chome", "inode"),
                       ("cgone", "inode"), ("cmemory", "mount"), ("cprivate", "memory"),
                       ("pyhome", "inode"), ("pyprivate", "memory")):
@@ -338,7 +338,7 @@ PACKAGE = {"start.py": "import trainer.loop\ntrainer.loop.work()\n", "trainer/__
 def short_files(context):
     """The short form of a Python file is by the folders that its process sees, not by the node's."""
     containerd = containers.start(context)
-    # What the node has under the path of the volume would make another form of it.
+    # Without this, a file of the node under the path of the volume would give another form of the path.
     shown, real = context.scratch("shown"), context.scratch("real")
     for folder, names in ((real, list(PACKAGE)), (shown, [*PACKAGE, "__init__.py"])):
         for name in names:

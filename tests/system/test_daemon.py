@@ -53,7 +53,7 @@ def intervals(context):
 
 @test(modes=MODES)
 def sigterm(context):
-    """What there is of an interval is written; also at SIGINT, and sent twice as timeout(1) does."""
+    """The begun part of an interval is written at the end; also at SIGINT, and if the signal comes twice."""
     busy(context)  # an idle machine has no samples
     for how in (signal.SIGTERM, signal.SIGINT):
         daemon = Daemon(context, interval="1h")  # which hardly ends while we look
@@ -254,7 +254,7 @@ def one_folder_one_daemon(context):
 
 @test(modes=CAPS)
 def stopped_for_a_while(context):
-    """Who sleeps through borders makes one longer interval, and no gap."""
+    """A daemon that sleeps across boundaries makes one longer interval, and no gap."""
     daemon = Daemon(context)
     daemon.wait("profile written", 2)
     daemon.process.send_signal(signal.SIGSTOP)
@@ -285,7 +285,7 @@ def wrong_flags(context):
 
 @test(modes=CAPS)
 def service(context):
-    """The unit is one that systemd understands, with the four capabilities; the daemon tells it."""
+    """systemd accepts the unit, with the four capabilities; the daemon reports its state."""
     with open(os.path.join(ROOT, "deploy", "systemd", "bpfprof.service"), encoding="ascii") as file:
         unit = file.read()
     check("CapabilityBoundingSet=CAP_BPF CAP_PERFMON CAP_DAC_READ_SEARCH CAP_SYSLOG\n" in unit,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""daemon over HTTP: profiles, dumps and files for who has the token, and for nobody else."""
+"""daemon over HTTP: profiles, dumps and files for clients with the token, and for no other client."""
 
 import contextlib
 import http.client
@@ -118,7 +118,7 @@ def sleeper(context, **kwargs):
 
 @test(modes=CAPS)
 def profile(context):
-    """Of one process among others: its CPU time, its shares, its own pid; intervals go on."""
+    """A profile of one process among others: its CPU time, its shares, its own pid; intervals go on."""
     program = context.spawn(["/usr/bin/python3", "-c", SHARES])
     other = busy(context)
     daemon = Server(context)
@@ -500,7 +500,7 @@ def pids_in(daemon):
 
 @test(modes=CAPS)
 def filters(context):
-    """What is written is what was asked for; on SIGHUP something else; over HTTP still all."""
+    """The files have the chosen processes; after SIGHUP, others; HTTP still has all."""
     first, second = busy(context), busy(context)
     config = context.path("config")
 
@@ -613,7 +613,7 @@ def seen(body):
 
 @test(modes=CAPS)
 def nested_pids(context):
-    """As in kind: --pid, pid= of a profile and of a dump are the numbers of the daemon's namespace."""
+    """In kind, --pid, and pid= of a profile and of a dump, are pids of the daemon's namespace."""
     target, other = context.target("calls_gO2").path, context.target("tiny_gO2").path
     outside = context.spawn([other, "120"])
     daemon = Server(Nested(context, """

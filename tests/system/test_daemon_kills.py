@@ -44,7 +44,7 @@ class Lane:
         self.watch_links(daemon, time.monotonic() + self.chance.uniform(1.5, 6))
         if self.chance.random() < 0.5:
             self.await_writing()
-        # Of the whole service, as a container's end is, or of its first process only.
+        # Kills the whole service, as the end of a container does, or its first process only.
         if self.chance.random() < 0.5:
             os.killpg(daemon.process.pid, signal.SIGKILL)
         else:
@@ -71,7 +71,7 @@ class Lane:
         return set()
 
     def watch_links(self, daemon, end):
-        """Whoever opens latest.* at any moment gets a whole file, once there was one."""
+        """A reader that opens latest.* at any moment gets a whole file, once there was one."""
         seen = {}
         while time.monotonic() < end:
             check(daemon.process.poll() is None, "ended: %s" % daemon.lines()[-3:])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is recorded: -p, --comm, -- CMD, children, threads; how a recording ends."""
+"""The choice of processes: -p, --comm, -- CMD, children, threads; and the end of a recording."""
 
 import os
 import re
@@ -32,7 +32,7 @@ def comm_of(pid):
 
 @test(modes=MODES)
 def by_pid(context):
-    """-p twice: these two and nobody else, threads included."""
+    """-p twice: exactly these two processes, threads included."""
     one = context.spawn([context.target("calls_gO2").path, "30"])
     two = context.spawn([context.target("threads_gO2").path, "30"])
     context.spawn([context.target("tiny_gO2").path, "30"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who held the GIL while others waited for it."""
+"""The holders of the GIL while other threads waited for it."""
 
 import json
 import os
@@ -84,7 +84,7 @@ def compare(profile, python, pid, truth, chance):
         for waiter in ("want", other):
             ns, late = seen.get((tids[waiter], tids[name]), 0), runnable.get(tids[waiter], 0)
             notes.append("%s for %s %.2f of %.2f" % (waiter, name, ns / 1e9, held / 1e9))
-            # It looks every 5 ms whether the GIL is free, for which it may have to wait for a CPU.
+            # The thread checks every 5 ms whether the GIL is free, and may have to wait for a CPU for this.
             if not held or not held - late - error < ns < held + error:
                 wrong.append("%s: %s s, error %.2f, runnable %.2f" %
                              (python, notes[-1], error / 1e9, late / 1e9))

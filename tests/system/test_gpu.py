@@ -92,7 +92,7 @@ def memory_python(context):
 
 @test()
 def memory_by_handle(context):
-    """What was allocated is there until nothing refers to it and it is mapped nowhere, and freed once."""
+    """Memory lives until its last reference and mapping are gone, and is freed once."""
     truth, seen, process, _ = both_files(context, "handles", False)
     context.note(str(process["memory"]))
     check(truth["memory"]["live_bytes"] == 50 << 20, str(truth["memory"]))
@@ -160,7 +160,7 @@ def handles_again_unheard(context):
 
 
 def unwatched(caller):
-    """Is nobody counted in the program any more? That may take the kernel a moment."""
+    """Does the program have no active probe any more? The kernel may need a moment."""
     end = time.monotonic() + SECONDS
     while time.monotonic() < end:
         caller.say("watched")
@@ -172,7 +172,7 @@ def unwatched(caller):
 
 @test()
 def tensors(context):
-    """What PyTorch hands out, by its own probes, which are off in the program until they are asked for."""
+    """Tensors by PyTorch's own probes, which are off in the program until a recording needs them."""
     caller, truth, seen = watched(context, "tensors", "--tensors", *OUTPUTS, with_python=True)
     process = seen.process(truth["pid"])
     check_all(process, truth)
@@ -189,7 +189,7 @@ def tensors(context):
 
 @test()
 def busy_tensors(context):
-    """However many small tensors there are: what the driver allocates in between has its stacks."""
+    """With very many small tensors, the driver's allocations between them still have their stacks."""
     _, truth, seen = watched(context, "busy_tensors", "--tensors", *OUTPUTS, with_python=True)
     process = seen.process(truth["pid"])
     check_all(process, truth)
@@ -216,7 +216,7 @@ def tensors_not_asked_for(context):
 
 
 ABSENT, UNREADABLE = "PyTorch's probes are not in it", "PyTorch's probes in it cannot be read"
-# What is changed in a libc10_cuda.so, what is said of it then, and how many of its functions are hooked.
+# Changes of a libc10_cuda.so, the message about each, and the number of functions that are hooked.
 SPOILED = {
     "other": (rb"\.note\.stapsdt\x00", b".note.nothing\0", ABSENT, 0),
     "broken": (rb"\x08\x00\x00\x00....\x03\x00\x00\x00stapsdt", b"\x08\0\0\0\0\xff\xff\xff\3\0\0\0stapsdt",
@@ -385,7 +385,7 @@ def wild_arguments(context):
 
 @test()
 def loud_names(context):
-    """Names of kernels that are not what anybody would call them."""
+    """Unusual names of kernels."""
     caller = Caller(context, "names")
     watch = Watch(context, "--json", "-d", "120", "-p", caller.pid, *OUTPUTS)
     table = Watch(context, "-d", "120", "-p", caller.pid)

@@ -39,7 +39,7 @@ def check_told(context, caller, truth):
 
 
 def words(row):
-    """As dump -v says it."""
+    """The text of dump -v."""
     is_in = row["arguments"]
     size = is_in["bytes"]
     parts = ["%d B" % size if size < 1000 else "%.1f kB" % (size / 1000), is_in["datatype"]]
@@ -66,7 +66,7 @@ def dumped(context):
 
 @test()
 def spoilt(context):
-    """What is not proven is not said."""
+    """Arguments without proof are not reported."""
     caller, truth = hanging(context, "wrong")
     check([row["arguments"] is None for row in truth["open"]].count(True) == 6, str(truth))
     check_told(context, caller, truth)
@@ -84,7 +84,7 @@ def mapped_again(context):
 
 
 def given(row):
-    """As gpu says it."""
+    """The text of gpu."""
     is_in = row["arguments"]
     size = is_in["bytes"]
     text = "%d B" % size if size < 1000 else "%.1f kB" % (size / 1000)
@@ -134,13 +134,13 @@ def watched(context):
     found = told(context, caller)
     rows = {row["tid"]: row for row in Seen(watch.end()).process(caller.pid)["open"]}
     for row in truth["open"]:
-        # Where ncclBcast stood there is the kernel's address, too: what it called is told.
+        # The frame of ncclBcast has the kernel's address, too: the inner call is reported.
         if row["function"] == "ncclBcast":
             continue
         check(found[row["tid"]] == (row["function"], row["arguments"]),
               "%s, not %s" % (found[row["tid"]], row))
         names = ["stream", "comm", "hash", "rank", "size", "bytes", "datatype"]
-        # Of ncclReduce's two a call that gpu saw begin has the root.
+        # Of the two calls of ncclReduce, the one whose begin gpu saw has the root.
         names += [name for name in ("root", "peer") if name in row["arguments"]] or [
             name for name in ("op",) if name in row["arguments"]]
         equal({name: rows[row["tid"]].get(name) for name in names},

@@ -24,7 +24,7 @@ def collectives(context):
     check(found == wanted, "labels: %s, not %s" % (found, wanted))
 
 
-# Where else NCCL's functions may be, and what exports none of them.
+# Other libraries that have NCCL's functions; the last one exports none of them.
 OTHER_NCCL = ("librccl.so.1", "libtorch_cuda.so", "libtorch_cuda_hidden.so")
 
 
@@ -47,7 +47,7 @@ def collectives_elsewhere(context):
 
 TOO_LARGE = "too many symbols to be searched for NCCL"
 UNSEARCHABLE = "its symbols cannot be searched for NCCL"
-# How much of its strings a library has of which it keeps NCCL to itself, and what is said of it then.
+# The size of the strings of a library with a hidden NCCL, and the message about it.
 HIDDEN = {"large": (200 * MIB, 200 * MIB, None), "too_large": (257 * MIB, 257 * MIB, TOO_LARGE),
           "cut": (200 * MIB, 20 * MIB, UNSEARCHABLE)}
 
@@ -103,7 +103,7 @@ def collectives_python(context):
 
 @test()
 def communicators(context):
-    """However they are made: split, shrunk, grown, by several ids. Who got none is in none."""
+    """Communicators made in any way (split, shrunk, grown, by several ids) have the right ranks."""
     _, truth, seen = watched(context, "communicators")
     process = seen.process(truth["pid"])
     check_all(process, truth)

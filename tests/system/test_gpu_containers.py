@@ -28,7 +28,7 @@ def image(context, containerd):
 
 
 class Pod:
-    """A container that makes the calls of a scenario when it is told to."""
+    """A container that makes the calls of a scenario on request."""
 
     def __init__(self, containerd, full, name, scenario):
         self.name = name
@@ -37,7 +37,7 @@ class Pod:
         containers.wait_for("ready: " + name, lambda: "ready\n" in self.container.log(), 30)
 
     def pid(self):
-        """Of gpu_calls, as the node has it."""
+        """The pid of gpu_calls, in the node's view."""
         for pid in self.container.pids():
             with open("/proc/%d/comm" % pid, encoding="utf-8") as file:
                 if file.read() == "gpu_calls\n":
@@ -45,7 +45,7 @@ class Pod:
         return None
 
     def work(self):
-        """What it says that it did, with the pid that the node knows it by."""
+        """The program's own report, with its pid in the node's view."""
         self.container.execute("/bin/busybox", "touch", "/tmp/go")
         containers.wait_for("calls of " + self.name, lambda: "}\n" in self.container.log(), 30)
         truth = json.loads(self.container.log().splitlines()[-1])

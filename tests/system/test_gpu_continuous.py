@@ -119,7 +119,7 @@ def metrics(daemon):
 
 
 def next_interval(daemon):
-    """Waits for the next border: what is done now is in the interval that has just begun."""
+    """Waits for the next boundary: later calls are in the interval that has just begun."""
     written = len(daemon.said("profile written"))
     daemon.wait("profile written", written + 1)
     return written + 1
@@ -137,7 +137,7 @@ def hooked(context, daemon):
 
 
 def check_starved(files, pid, truths):
-    """What the device starved before launches of each interval, and not what it did before it."""
+    """The idle time before launches of each interval, without that of earlier intervals."""
     for calls, before, after in zip(files, truths, truths[1:]):
         ns = calls.total("starved/nanoseconds", pid=pid)
         least, most = after[0] - before[0], after[1] - before[1]
@@ -168,7 +168,7 @@ def intervals(context):
     note(stays.run(3), short.run(20))
     short.end()
     next_interval(daemon)
-    told.append({})  # nobody makes a call
+    told.append({})  # no process makes a call
     next_interval(daemon)
     other = Steps(context)
     note(other.run(7), stays.run(1))
@@ -179,7 +179,7 @@ def intervals(context):
     found = metrics(daemon)
     check(daemon.end() == 0, "ended badly")
     found_files = calls_files(daemon.output)
-    ours = {stays.pid, short.pid, other.pid}  # whoever else makes calls on this machine
+    ours = {stays.pid, short.pid, other.pid}  # other processes of this machine may make calls, too
     seen = [{pid: calls.total("calls/count", pid=pid) for pid in
              {labels["pid"] for _, values, labels in calls.samples
               if values["calls/count"] and labels["pid"] in ours}} for calls in found_files.values()]
@@ -188,7 +188,7 @@ def intervals(context):
     # In the order in which they were made, with the idle one in between.
     at = seen.index(told[1])
     check(seen[at + 1] == {} and seen[at + 2] == told[3], "not in their intervals: %s" % seen)
-    # What is allocated stays so, under the stack that it came from, though nobody allocates.
+    # Allocated memory stays under its stack, though no process allocates.
     latest = list(found_files.values())[-1]
     check(latest.total("inuse/bytes", pid=stays.pid, frame="keep") == last["inuse"], "in use: %d" %
           latest.total("inuse/bytes", pid=stays.pid, frame="keep"))
@@ -209,7 +209,7 @@ def intervals(context):
 
 @test()
 def handles_again_in_intervals(context):
-    """Each kernel has its launches of an interval, whoever had its handle in that interval or before."""
+    """Each kernel has its launches of an interval, even if its handle had other kernels."""
     reason = 'bpfprof_gpu_lost_total{reason="kernel_names_of_launches"}'
     caller = Caller(context, "modules", with_python=True)
     daemon = Daemon(context, "--gpu", "-p", str(caller.pid), "--log-level", "debug", interval="3s",
@@ -299,7 +299,7 @@ def parts_of_intervals(context):
 
 @test(paired=True, lock="gpu")
 def too_many_tensors(context):
-    """More than are followed: what was allocated is told, the rest counted, the driver's stay known."""
+    """Allocations up to the limit are reported, the rest are counted, and the driver's stay known."""
     caller = Rounds(context)
     daemon = Daemon(context, "--gpu", "--tensors", "--log-level", "debug", interval="4s",
                     listen="127.0.0.1:0")
@@ -467,7 +467,7 @@ def chosen(context):
 
 @test()
 def chosen_later(context):
-    """What hangs when it is chosen on SIGHUP sends nothing more: it is in the intervals all the same."""
+    """A process that hangs when SIGHUP chooses it sends nothing more, but is in the intervals."""
     other, later = Steps(context), Steps(context)
     config = context.path("config")
 
@@ -516,7 +516,7 @@ def wait_for_keys(daemon, what, is_it):
 
 
 def others_end(context, interval):
-    """Processes that nobody chose take the room of more keys than there is, in all of them."""
+    """Processes that were not chosen use all keys of the map."""
     first = Steps(context)
     daemon = Daemon(context, "--gpu", "-p", str(first.pid), "--log-level", "debug",
                     interval=interval, listen="127.0.0.1:0", output=context.path(interval),
@@ -546,7 +546,7 @@ def others_end(context, interval):
 
 @test(paired=True, lock="gpu")
 def others_leave_room(context):
-    """Counts of processes that nobody chose go with them, between two borders and at one."""
+    """Counts of processes that were not chosen are deleted with them, between and at boundaries."""
     for interval in ("300s", "2s"):
         others_end(context, interval)
 

@@ -101,7 +101,7 @@ def short(context):
 
 @test()
 def copied(context):
-    """A copy that is waited for is told apart: who polls for it has no part in the gap."""
+    """A copy that a thread waits for is separate: a thread that polls for it has no part of the gap."""
     truth, _, starved = watched(context, "copies")
     check_part(starved, truth, "load_batch")
     # But for a sample or two on the way to a copy: what polls there takes 900 ms.
@@ -111,7 +111,7 @@ def copied(context):
 
 @test()
 def copied_asleep(context):
-    """So is one in which the thread sleeps: all that is left of the gap is of who ran."""
+    """So is a copy in which the thread sleeps: the rest of the gap belongs to the running thread."""
     truth, _, starved = watched(context, "copies_asleep")
     check_part(starved, truth, "load_batch")
     slept = sum(ns for frames, ns, _ in starved.rows
@@ -122,7 +122,7 @@ def copied_asleep(context):
 
 @test()
 def by_another_thread(context):
-    """Who runs while the thread that launches waits."""
+    """The gap belongs to the thread that runs while the launching thread waits."""
     truth, _, starved = watched(context, "threads")
     found = starved.total("decode")
     check(found >= 0.4 * truth["parts"]["decode"]["cpu_ns"], "decode: %d of %s" % (found, truth))
@@ -151,7 +151,7 @@ def two_processes(context):
 
 @test()
 def asleep(context):
-    """Nobody of the process runs: the thread that waits for a batch, and will launch, has the gap."""
+    """No thread of the process runs: the gap belongs to the thread that waits for a batch and will launch."""
     truth, seen, starved = watched(context, "asleep")
     slept, found = truth["parts"]["next_batch"]["ns"], starved.total("next_batch")
     lost = {reason: n for reason, n in seen.lost.items() if n}
@@ -163,7 +163,7 @@ def asleep(context):
 
 @test()
 def asleep_too_deep(context):
-    """Reading stacks may take a fifth of each second: of how many sleeps there was no time for it is told."""
+    """Reading stacks may take a fifth of each second: sleeps without time for a read are counted."""
     # 20 sleeps a second each: all of them could be read only if that took under 2 ms.
     callers = [Caller(context, "deep", script="gpu_gaps.py") for _ in range(5)]
     watch = Watch(context, "--json", "-d", "120", "-o", "x.pb.gz",
@@ -190,7 +190,7 @@ def asleep_too_deep(context):
 
 @test()
 def intervals(context):
-    """A gap is told in the interval in which it ends, with what ran in it in the one before."""
+    """A gap is reported in the interval of its end, with stacks from the interval before."""
     daemon = Daemon(context, "--gpu", "--log-level", "debug", interval="3s")
     hooked(context, daemon)
     caller = Caller(context, "open", script="gpu_gaps.py")

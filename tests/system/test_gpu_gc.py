@@ -32,7 +32,7 @@ def interpreter():
 
 @test(modes=MODES)
 def collected(context):
-    """How many, of which generation, how long, from where; and what is called meanwhile."""
+    """Collections: their number, generation, time and stack; and the calls made in them."""
     caller = Caller(context, "garbage", with_python=True, interpreter=interpreter())
     watch = Watch(context, "--json", "--gc", "-d", "120", "-p", caller.pid, *OUTPUTS, "-o", "x.json")
     truth = caller.work()
@@ -94,7 +94,7 @@ def generations_known(context):
 
 @test()
 def hung(context):
-    """What a finalizer waits for is told, not that garbage is collected meanwhile."""
+    """The wait of a finalizer is reported, not the collection around it."""
     caller = Caller(context, "collected_hang", with_python=True, interpreter=interpreter())
     watch = Watch(context, "--json", "--gc", "-d", "120", "-p", caller.pid)
     truth = caller.work()
@@ -120,7 +120,7 @@ PYTHONS = 128  # that are hooked at once
 
 @test()
 def too_many_pythons(context):
-    """Those past the limit are told and counted; they take no room from PyTorch and the driver."""
+    """Pythons over the limit are reported and counted; they take no room from PyTorch and the driver."""
     folder = context.scratch("pythons")
     source = os.path.join(fakes(context).folder, "libgc_probes.so")
     for i in range(PYTHONS + 12):
@@ -141,7 +141,7 @@ def too_many_pythons(context):
 
 
 ABSENT, UNREADABLE = "no probes of the garbage collector", "Python's probes in it cannot be read"
-# What is changed in a Python, and what is said of it then.
+# Changes of a Python, and the message about each.
 SPOILED = {"other": (b".note.stapsdt\0", b".note.nothing\0", ABSENT),
            "nowhere": (b"gc__start\0-4@", b"gc__start\0-7@", UNREADABLE)}
 

@@ -59,7 +59,7 @@ def kernel_row(screen, name):
 
 @test()
 def shown(context):
-    """What a program does now, which it knows; and keys."""
+    """The program's present calls, as it knows them; and keys."""
     caller = live(context, KERNELS="3")
     terminal = terminal_of(context, caller)
     terminal.wait_for("GPU calls on", 90)
@@ -120,7 +120,7 @@ def sorted_by(context):
 
 @test()
 def reloaded(context):
-    """What was launched before of another kernel with the same handle is not what is launched now."""
+    """Launches of an earlier kernel with the same handle do not count as launches of the present one."""
     caller = live(context, "reloaded")
     terminal = terminal_of(context, caller)
     terminal.wait_for("GPU calls on", 90)
@@ -143,7 +143,7 @@ def reloaded(context):
 
 @test()
 def crowded(context):
-    """Of many processes the one that hangs stands first, and what there is no room for is said."""
+    """Of many processes the hanging one comes first, and processes without room are counted."""
     callers = [live(context, KERNELS=str(5 * (i + 1)), HANG="1" if i == 1 else "") for i in range(7)]
     terminal = terminal_of(context, *callers)
     terminal.wait_for("GPU calls on", 120)

@@ -23,7 +23,7 @@ NO_ROOM = "too many libraries are hooked already"
 
 
 def crowd(context, count, *paths):
-    """So many processes, each of which maps one of these files."""
+    """So many processes; each maps one of these files."""
     program = context.helper("many_processes", "many_processes.c")
     process = context.spawn([program, count, *paths], stdout=subprocess.PIPE)
     check(process.stdout.readline() == b"ready\n", "not so many processes")
@@ -53,7 +53,7 @@ class Memory:
 
 
 def told_memory(context, name):
-    """What a folded file says that the agent took."""
+    """The memory of the agent, as a folded file reports it."""
     return json.loads(context.text(name).splitlines()[0].lstrip("# "))["agent"]["memory_bytes"]
 
 
@@ -71,7 +71,7 @@ def all_told(messages, paths):
 
 @test()
 def processes(context):
-    """A thousand that map libcuda, one of which calls: one library, its calls and no others."""
+    """A thousand processes map libcuda, and one calls it: one library, its calls and no others."""
     where = fakes(context)
     caller = Caller(context, "launches")
     crowd(context, NR_PROCESSES, where.cuda)

@@ -81,7 +81,7 @@ def hung_before_we_came(context, with_python, *arguments):
 
 @test()
 def hung_before(context):
-    """Who came after a job hung sees it hang."""
+    """A recording that begins after a job hung shows that it hangs."""
     caller, truth = hung_before_we_came(context, False)
     text = context.bpfprof("gpu", "--once", "-d", "0.1", "-p", caller.pid).expect(0).out.decode()
     for row in truth["open"]:
@@ -139,18 +139,18 @@ def polls_before_python(context):
 
 
 def told_map_bytes(text):
-    """What a folded file says that BPF maps took."""
+    """The memory of BPF maps, as a folded file reports it."""
     return json.loads(text.splitlines()[0].lstrip("# "))["agent"]["bpf_map_bytes"]
 
 
 @test(alone=True)
 def polls_memory(context):
-    """Samples of threads that poll take little memory, on however many processors, and it is told."""
+    """Samples of polling threads take little memory, on any number of processors, and it is reported."""
     idle, caller = Caller(context, "launches"), Caller(context, "polling")
     caller.work()
     Watch(context, "-d", "120", "-o", "idle.folded", "-p", idle.pid).end()
     watch = Watch(context, "-d", "120", "-o", "polls.folded", "-p", caller.pid)
-    held = maps_bytes(watch.process.pid)  # whoever runs is sampled for a second at least
+    held = maps_bytes(watch.process.pid)  # a running thread is sampled for a second at least
     watch.end()
     told, without = (told_map_bytes(context.text(name)) for name in ("polls.folded", "idle.folded"))
     context.note("%.1f MiB of maps, %.1f of them for samples" % (told / (1 << 20), (told - without) / (1 << 20)))
@@ -194,7 +194,7 @@ def named_late(context, tries, seconds):
 
 @test(alone=True)
 def polls_named_late(context):
-    """What could not be named in time is named with the next try."""
+    """Frames without a name in time get it with the next try."""
     wanted, rows, lost = named_late(context, 2, "5")
     check([row["tid"] for row in rows] == [wanted["tid"]], "polls: %s, lost: %d" % (rows, lost))
     check(rows[0]["stack"][0] == DRIVER and
@@ -204,7 +204,7 @@ def polls_named_late(context):
 
 @test(alone=True)
 def polls_named_too_late(context):
-    """What is not named after some tries is not shown, and counted; nor is it before the end comes."""
+    """Calls without names after some tries are not shown, but counted; the same holds before the end."""
     for tries, seconds in ((4, "5"), (2, "1.2")):
         _, rows, lost = named_late(context, tries, seconds)
         check(not rows and lost >= 1, "%d tries: %s, lost: %d" % (tries, rows, lost))
@@ -262,10 +262,10 @@ def maps_of(pid):
 
 
 def frees_maps(context, end):
-    """Samples take maps of their own, while somebody polls and no longer."""
+    """Samples take maps of their own while a thread polls, and no longer."""
     caller = Caller(context, "polling")
     caller.work()
-    idle = Caller(context, "launches")  # and somebody is left to be watched
+    idle = Caller(context, "launches")  # so that a process is left to watch
     watch = Watch(context, "--json", "-v", "-d", "120", "-p", caller.pid, "-p", idle.pid)
     watch.wait_for(r"threads on a CPU: [12] of \d+ are in calls that began before")
     alone = maps_of(Watch(context, "--json", "-d", "120", "-p", idle.pid).process.pid)
@@ -286,7 +286,7 @@ def frees_maps(context, end):
 
 @test(alone=True)
 def polls_no_more_frees_maps(context):
-    """Also without a live table, where nobody looks at the calls before the end."""
+    """The same without a live table, when nothing reads the calls before the end."""
     def release(caller):
         caller.say("release")
         check(caller.line() == "released", "not released")
@@ -297,7 +297,7 @@ def polls_no_more_frees_maps(context):
 
 @test(alone=True)
 def polls_to_its_end_frees_maps(context):
-    """Of a thread that has ended no samples come."""
+    """A thread that has ended has no samples."""
     def kill(caller):
         caller.process.kill()
         caller.process.wait()

@@ -18,7 +18,7 @@ BESIDE = True
 
 @test()
 def late(context):
-    """What was made before is not known, and said so: names, memory. A communicator can be asked."""
+    """Names and memory from before the start are reported as not known. A communicator can be read."""
     caller = Caller(context, "late")
     watch = Watch(context, "--json", "-d", "120", "-p", caller.pid, *OUTPUTS)
     table = Watch(context, "-d", "120", "-p", caller.pid)
@@ -52,7 +52,7 @@ def late_names(context):
 
 
 def mapped_later(context, *arguments, scenario="mapped"):
-    where = fakes(context).copy(context.path("own"))  # of which nobody else has made the first use
+    where = fakes(context).copy(context.path("own"))  # no other process has used it yet
     caller = Caller(context, scenario, where=where)
     watch = Watch(context, "--json", "--verbose", "-d", "120",
                   *(["-p", caller.pid] if arguments else []))
@@ -193,7 +193,7 @@ def library_of_a_breakpoint(context):
 
 @test()
 def library_deleted(context):
-    """What is mapped but gone from the disk is hooked, or said not to be."""
+    """A mapped file that was removed from the disk is hooked, or reported as not hooked."""
     where = fakes(context).copy(context.path("own"))
     caller = Caller(context, "launches", where=where)
     os.unlink(where.cuda)

@@ -58,7 +58,7 @@ def record(context):
         samples, {k: round(v, 3) for k, v in shares.items()}, stats["agent"]["startup_seconds"]))
 
 
-@test(alone=True)  # a probe is on in all processes of the file, whoever asked for it
+@test(alone=True)  # a probe is on in all processes of the file, whichever recording wants it
 def record_parts(context):
     """--tensors and --gc beside the samples; neither unless it is asked for."""
     caller = Rounds(context)
@@ -76,7 +76,7 @@ def record_parts(context):
     check(truth["semaphores"][-1] == 3, "semaphores: %s" % truth["semaphores"])
     calls = Calls(context.read("x.cuda.pb.gz"))
     held = [before["tensor_inuse"], truth["tensor_inuse"]]
-    # What was handed out before is not known, nor are its frees those of anything.
+    # Memory allocated before is not known, and its frees do not count.
     known = dict(truth, tensor_inuse={where: size - (held[0][where] if where != "py_activation" else 2 << 20)
                                       for where, size in held[1].items()})
     check_parts(calls, known, before)
@@ -128,7 +128,7 @@ def record_long_wait(context):
 
 @test(paired=True, lock="gpu")
 def record_killed_in_it(context):
-    """Who is killed in a call has blocked until then."""
+    """A process that is killed in a call has blocked until then."""
     caller = Caller(context, "long", script="gpu_waits.py")
     run = Run(context, "record", "--gpu", "-d", "120", "-o", "x.pb.gz")
     run.wait_for(r"watching \d+ functions? in \d+ librar")

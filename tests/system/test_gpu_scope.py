@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gpu of chosen processes: nobody else is hooked, and no call of theirs is missed or counted twice."""
+"""gpu of chosen processes: no other process is hooked, and no call is missed or counted twice."""
 
 import contextlib
 import json
@@ -61,7 +61,7 @@ def others_are_not_hooked(context):
 
 @test()
 def other_entries(context):
-    """A driver without trampolines: a hook is on the first push of each entry, and all is told right."""
+    """A driver without trampolines: a hook is on the first push of each entry, and the report is right."""
     where = fakes(context).with_other_entries(context.path("other"))
     for scenario in ("launches", "copies", "memory", "sync"):
         caller = Caller(context, scenario, where=where)
@@ -124,7 +124,7 @@ def many_processes(context):
         check_calls(seen.process(truth["pid"]), truth)
 
 
-# Makes so many callers once it is told to, all at once or one after the other.
+# Makes so many callers on request, all at once or one after the other.
 FAMILY = """
 read -r go
 i=0
@@ -192,7 +192,7 @@ def widened_on_the_way(context):
 
 @test()
 def children_come_and_go(context):
-    """Of programs that one starts after the other no call is missed, however short they live."""
+    """No call of programs that are started one after the other is missed, however short they live."""
     with ended(family(context, IN_TURN)) as others:
         watch = Watch(context, "--json", "-d", "120", "-p", others.pid)
         others.stdin.write(b"go\n")
@@ -207,7 +207,7 @@ def children_come_and_go(context):
 
 
 def next_truth(process):
-    """Of a program that it starts and that calls at once."""
+    """The report of a program that the family starts and that calls at once."""
     process.stdin.write(b"run\n")
     process.stdin.flush()
     return json.loads(process.stdout.readline())
@@ -235,7 +235,7 @@ def programs_that_call_at_once(context):
 
 @test(modes=MODES, lock="workers")
 def workers(context):
-    """Ray workers that a pattern names, those that come later too, and nobody else."""
+    """Exactly the Ray workers that a pattern names, including later ones."""
     one = Caller(context, "launches", title="ray::DTensorPolicyWorker.train")
     other = Caller(context, "copies", title="ray::DataLoader.next")
     watch = Watch(context, "--json", "-d", "120", "--worker", "nothing, *policy*")
@@ -255,7 +255,7 @@ def workers(context):
 
 @test(alone=True)
 def worker_without_calls(context):
-    """It is said, with those of its node that do call: watched ones, and ones that nobody asked for."""
+    """A worker without calls is reported, with the processes of its node that do call, watched or not."""
     silent = Caller(context, "launches", title="ray::Engine.run")
     busy = Caller(context, "paced", title="ray::RayWorkerWrapper.execute_method")
     busy.say("go")
@@ -293,7 +293,7 @@ def raylet(context, title):
 
 @test(alone=True)
 def worker_whose_child_calls(context):
-    """Its child is named, watched or not, and nobody of another Ray node on the same machine."""
+    """The worker's child is named, watched or not, and no process of another Ray node on the machine."""
     with ended(raylet(context, "ray::Engine.run")) as one, \
             ended(raylet(context, "ray::Other.run")) as two:
         worker, child = map(int, one.stdout.readline().split())
@@ -316,14 +316,14 @@ def no_such_worker(context):
 
 
 def check_steps(process, truth):
-    """What was called in the steps, and nothing else; all but memory, which is told of at the end."""
+    """Exactly the calls in the steps; only memory is reported as of the end."""
     check_calls(process, truth)
     check_launches(process, truth)
 
 
 @test()
 def windows(context):
-    """Of cudaProfilerStart and Stop: exactly the calls in the third and the fourth; it ends by itself."""
+    """Windows of cudaProfilerStart and Stop: exactly the calls in the third and the fourth; it then ends."""
     caller = Caller(context, "windows")
     watch = Watch(context, "--json", "-p", caller.pid, "--steps", "3:5", *OUTPUTS)
     truth = caller.work()
@@ -376,7 +376,7 @@ def methods(context):
 
 @test(lock="workers")
 def windows_of_a_worker(context):
-    """Where it makes windows these are the steps, whatever its methods are."""
+    """If a worker makes windows, these are the steps, and not its methods."""
     caller = Caller(context, "windows", title="ray::PolicyWorker.train")
     watch = Watch(context, "--json", "--worker", "policyworker.train", "--steps", "3:5")
     truth = caller.work()
@@ -387,7 +387,7 @@ def windows_of_a_worker(context):
 
 
 def one_of_two(context, form):
-    """What is said of a worker that matches and makes no window while another one does."""
+    """The message about a matching worker that makes no window while another one does."""
     caller = Caller(context, "windows", title="ray::PolicyWorker.train")
     other = Caller(context, "methods", title="ray::ValueWorker" + "-" * 80)
     watch = Watch(context, "--json", "-d", "120", "--worker", "policyworker.train,*worker*",

@@ -12,7 +12,7 @@ from harness import MODES, check, test
 BESIDE = True
 
 
-# What is hooked, but is no call: look-ups, questions, and the beginning of a group.
+# Hooked functions that are no calls: look-ups, queries, and the beginning of a group.
 NO_CALLS = {"cuModuleGetFunction", "cuLibraryGetKernel", "cuKernelGetFunction", "cuMemGetInfo_v2",
             "ncclGetUniqueId", "ncclGroupStart"}
 STREAMS = 1 << 22  # tracks that are no threads have ids from here on
@@ -72,7 +72,7 @@ def check_each(trace, truth, made, nested=False):
     check(set(found) == set(wanted), "threads: %s, not %s" % (sorted(found), sorted(wanted)))
     for tid, calls in wanted.items():
         mine = [one for one in found[tid] if nested or not one.args.get("nested")]
-        # What a library calls is told after the call that it was a part of, as it was written down.
+        # An inner call comes after the call that contains it, in the order of the program's log.
         calls.sort(key=lambda one: (one.begin, one.by == "inner"))
         check([one.name for one in mine] == [shown(one.name) for one in calls],
               "thread %d: %s\n instead of %s" % (tid, [one.name for one in mine][:40],
@@ -210,7 +210,7 @@ def sync(context):
 
 @test()
 def nested(context):
-    """Calls within calls of the same library are there, too, and are told apart."""
+    """Calls inside calls of the same library are in the trace, too, and are marked."""
     truth, _, trace, _ = check_trace(context, "nested")
     inner = collections.Counter(one.name for one in trace.slices if one.args.get("nested"))
     copies_in = truth["calls"]["cuMemcpyHtoD_v2"]["calls"]
@@ -269,7 +269,7 @@ def training_loop(context):
 
 @test(lock="workers")
 def ray_tasks(context):
-    """What a worker was busy with, on a track of its own."""
+    """The titles of a worker have a track of their own."""
     truth, made, trace, _, _ = traced(context, "tasks")
     check_each(trace, truth, made)
     track = [track for track, name in trace.tracks.items() if name == "Ray task"]
@@ -320,7 +320,7 @@ def killed_with_calls_open(context):
 
 @test()
 def newest_kept(context):
-    """What does not fit is the oldest; said and counted."""
+    """Without room the oldest events are dropped; this is reported and counted."""
     truth, made, trace, _, messages = traced(context, "threads", "--max-trace-bytes", "1M")
     size = os.path.getsize(context.path("x.json"))
     check(size <= 1 << 20, "%d bytes" % size)

@@ -101,7 +101,7 @@ def threads(context):
 
 @test()
 def left(context):
-    """Calls that are left by a jump, of which only one of both has hooked all returns."""
+    """Calls that a jump leaves; only one of the two recordings has hooked all returns."""
     caller = Caller(context, "deep_jumps")
     watches = [Watch(context, "--json", "-d", "120", "-p", caller.pid),
                Watch(context, "--json", "-d", "120", "-p", caller.pid, *TRACED)]
@@ -172,7 +172,7 @@ def hung(context):
 
 @contextlib.contextmanager
 def returns_hooked(context, path, functions):
-    """As bpftrace does: by the kernel's own probes, of functions of a program that are no calls of CUDA."""
+    """The kernel's own probes, as bpftrace uses them, in functions of a program that are no calls of CUDA."""
     listed = subprocess.run(["nm", "-C", path], check=True, capture_output=True, text=True).stdout
     loads = [line.split() for line in subprocess.run(
         ["readelf", "-lW", path], check=True, capture_output=True, text=True).stdout.splitlines()]
@@ -205,7 +205,7 @@ def tracefs_write(path, text):
 
 @test()
 def returns_of_others(context):
-    """Stacks of calls go on over returns of the program's own functions that somebody else has hooked."""
+    """Stacks of calls go on over functions of the program whose returns another tracer has hooked."""
     with returns_hooked(context, fakes(context).program,
                         ["trainer::forward", "waits::for_stream", "waits::for_copy", "launches"]):
         for scenario in ("launches", "sync"):

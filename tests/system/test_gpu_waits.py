@@ -27,7 +27,7 @@ def waited(context, scenario, *args):
 
 
 def lost(seen):
-    """But for names, which nobody looks up here, and for stacks of sleeps that end meanwhile."""
+    """Losses except for names, which no test looks up here, and for stacks of sleeps that end meanwhile."""
     return {reason: n for reason, n in seen.lost.items()
             if n and reason not in ("kernel_names_of_launches", "stacks_of_sleepers_unread")}
 
@@ -83,7 +83,7 @@ def synced(context):
 
 @test()
 def crossed(context):
-    """A stream that was told to wait for another one's event, and went on, proves its work."""
+    """A stream that had to wait for another stream's event, and went on, proves that stream's work."""
     truth, seen = waited(context, "crossed")
     check_completions(context, truth, seen)
     check(set(lost(seen)) <= {"waits_between_streams_no_room"}, "lost: %s" % lost(seen))
@@ -118,7 +118,7 @@ def composite(context):
 
 
 def hung_group(context, group, rank=0, *args):
-    """A process whose group's end does not return, what gpu tells of that, and its whole JSON."""
+    """A process whose group's end does not return, gpu's report about it, and its whole JSON."""
     caller = Caller(context, "hung_group", script="gpu_waits.py",
                     env={"GROUP": group, "RANK": str(rank)})
     watches = [Watch(context, *more, "-d", "120", "-p", caller.pid, *args)
@@ -139,7 +139,7 @@ def grouped_lines(text):
 
 @test()
 def group_of_two_communicators(context):
-    """What the end of a group waits for is told; so who waits for whom is, of each communicator."""
+    """The collectives that a group waits for are reported, and the waiting ranks of each communicator."""
     truth, found, text, waiting = hung_group(context, "both")
     equal({"group": found["group"], "calls": found["group_calls"], "all": found["group_complete"]},
           {"group": truth["group"], "calls": 5, "all": True}, "group")
@@ -181,7 +181,7 @@ def group_of_many_kinds(context):
 
 @test()
 def group_not_known(context):
-    """Of one that began before it was watched, or that a capture falls into, that is said."""
+    """A group that began before the recording, or into which a capture falls, is reported so."""
     _, found, text, _ = hung_group(context, "begun")
     check((found["group"], found["group_calls"], found["group_complete"]) == (None, None, False),
           str(found))
@@ -207,7 +207,7 @@ def captured_rows(process):
 
 @test()
 def captures(context):
-    """What is written into a graph, on streams that join as well, and what runs beside it on others."""
+    """Work written into a graph, on joined streams as well, and work that runs beside it on other streams."""
     caller = Caller(context, "captures", script="gpu_waits.py")
     watch = Watch(context, "--json", "-d", "120", "-p", caller.pid, "-o", "x.pb.gz", "-o", "x.json")
     truth = caller.work()
@@ -243,7 +243,7 @@ def captures(context):
 
 
 def graph_rows(rows):
-    """{what is in it: launches}, those of which nothing is known together."""
+    """{content: launches}; graphs without known content count together."""
     found = collections.Counter()
     for row in rows:
         nodes = sorted((node["function"], str(node["kernel"]), node["count"]) for node in row["nodes"])
@@ -253,7 +253,7 @@ def graph_rows(rows):
 
 @test()
 def only_captures(context):
-    """Who begins a graph and ends has room among those that are followed until it ends, no longer."""
+    """A process that begins a graph and ends has room among the captures until it ends, no longer."""
     caller = Caller(context, "children", script="gpu_waits.py")
     watch = Watch(context, "--json", "-d", "120")
     caller.work()
@@ -264,7 +264,7 @@ def only_captures(context):
 
 @test()
 def graphs(context):
-    """What launches of CUDA graphs run, whichever handles they have."""
+    """Launches of CUDA graphs run these kernels, with any handles."""
     caller = Caller(context, "graphs", script="gpu_waits.py")
     watch = Watch(context, "--json", "-d", "120", "-p", caller.pid, "-o", "x.pb.gz", "-o", "x.json")
     truth = caller.work()
@@ -352,7 +352,7 @@ def two_groups(context):
 
 @test(modes=("root",))
 def slow_not_hung(context):
-    """The same program where the device takes a hundred times as long: told, by size."""
+    """The same program on a device that takes a hundred times as long: the times are reported by size."""
     files, rows = [], []
     for name, speed in (("fast.json", "1"), ("slow.json", "100")):
         caller = Caller(context, "speed", script="gpu_waits.py", env={"WORK_MS": speed})
@@ -372,7 +372,7 @@ def slow_not_hung(context):
 
 @test()
 def hanging(context):
-    """What has returned and was never seen to be complete: which, on what stream, and for how long."""
+    """Collectives that have returned without a seen completion: which, on which stream, for how long."""
     caller = Caller(context, "hanging", script="gpu_waits.py")
     watches = [Watch(context, *more, "-d", "120", "-p", caller.pid) for more in (["--json"], [])]
     truth = caller.work()
@@ -452,7 +452,7 @@ def starving(context):
             sums[where[0]] += sample["values"][at]
         else:
             on_the_way += sample["values"][at]
-    # Who calls both of them makes a short call in each gap.
+    # The thread that calls both makes a short call in each gap.
     check(on_the_way <= SHARED_NS, "%d ns in neither" % on_the_way)
     total = sum(sample["values"][at] for sample in profile.samples)
     check(total == found["ns"], "%d ns in the file, not %d" % (total, found["ns"]))
@@ -491,7 +491,7 @@ def spans(context):
 
 @test()
 def steps(context):
-    """With steps: what is outside of them is not told, but what it says of those inside counts."""
+    """With steps, work outside of them is not reported, but it counts as proof for work inside."""
     truth, seen = waited(context, "steps", "--steps", "2:4")
     check_completions(context, truth, seen)
     found, wanted = seen.process(truth["pid"])["starved"], truth["starved"]
@@ -523,7 +523,7 @@ def wait_tokens(context):
 
 
 def check_dump(context, with_python, watched=False):
-    """dump says which call a thread is in, whoever watches; without -v it is py-spy's text."""
+    """dump shows the call of a thread, even with another recording; without -v it is py-spy's text."""
     caller = Caller(context, "hang", with_python=with_python)
     if watched:  # then the returns of these calls are hooked
         Watch(context, "--json", "-d", "120", "-p", caller.pid)
@@ -572,7 +572,7 @@ def dumped_python_while_watched(context):
 
 @test()
 def dumped_in_the_runtime(context):
-    """Of a call of the runtime that waits in the driver the outer one is told, and how long it waits."""
+    """Of a runtime call that waits in the driver, the outer one is reported, with its time."""
     caller = Caller(context, "runtime", script="gpu_waits.py")
     truth = caller.work()
     asleep = asleep_by(caller, {"open": [truth]})
@@ -610,7 +610,7 @@ def check_recorded(context, with_python):
 
 @test()
 def recorded_while_watched(context):
-    """Samples of a thread in a call that somebody else has hooked the return of go on to its caller."""
+    """Samples of a thread in a call whose return another tracer has hooked go on to the caller."""
     check_recorded(context, False)
 
 

@@ -21,7 +21,7 @@ Call = collections.namedtuple("Call", "title begin begun end ended")
 
 
 def title_of(length, last):
-    """What it is to be called."""
+    """The title of the call."""
     whole = "ray::" + "x" * (length - 6) + last
     return whole if length <= TITLE_MAX else whole[:TITLE_MAX - 3] + "..."
 

@@ -38,7 +38,7 @@ def record_deaf(context, *args, ring=16384):
 
 @test()
 def target_ends_unheard(context):
-    """The end of the target is lost, and nobody waits for it: the recording ends all the same."""
+    """The end of the target is lost, and no process waits for it: the recording still ends."""
     target = brood(context)
     recording = record_deaf(context, "-p", target.pid)
     target.send_signal(signal.SIGUSR1)
@@ -66,13 +66,13 @@ def children_end_unheard(context):
     context.finish(recording, 40).expect(0)
     clock = context.json("x.json")["clock"]
     context.note(str(clock))
-    # What the ring buffer did hold, some hundred events, was heard.
+    # The events in the ring buffer, some hundred, were read.
     check(clock.get("exits_found_late", 0) > CHILDREN / 2, "%s" % clock)
 
 
 @test(modes=("root",))
 def pid_given_again(context):
-    """The pid of a target whose end was lost goes to somebody else, who was not asked for."""
+    """Another process gets the pid of a target whose end was lost; it is no target."""
     reborn = context.helper("reborn", "reborn.c")
     target, other = brood(context, children=2000), context.spawn(["sleep", "60"])
     # Room for samples, too.

@@ -82,7 +82,7 @@ CHAIN = ["main", "run_made", "made_function"]
 
 @test()
 def memory(context):
-    """Whatever memory a JIT compiler takes for its code: its map says the names."""
+    """In any kind of memory, the code of a JIT compiler has the names of its map."""
     made = {kind: Made(context, "m" + kind, kind)
             for kind in ("private", "shared", "memfd", "tmpfs", "deleted")}
     stats = record(context, [one.pid for one in made.values()], seconds=5)
@@ -97,7 +97,7 @@ def memory(context):
 
 @test()
 def forked(context):
-    """What a process runs that it was forked with has the names of the map of the one that made it."""
+    """Code inherited by fork has the names of the map of the process that made it."""
     made = [Made(context, "f" + how, "shared" if how == "child" else "private", how)
             for how in ("child", "grandchild")]
     time.sleep(0.2)
@@ -307,7 +307,7 @@ def whose_map_in_tmp_for_itself(context):
              "23": ('ln "$1" "$1".real', "perfmap_refused"),
              "24": ('rm "$1" && mkfifo "$1"', "perfmap_refused"),
              "25": ('touch -d "1 hour ago" "$1"', "perfmap_stale"), "26": ('rm "$1"', None),
-             # As an unprivileged process may do it in a user namespace of its own.
+             # An unprivileged process may do this in a user namespace of its own.
              "29": ('cp "$1" /tmp/other && mount --bind /tmp/other "$1"', "perfmap_refused"),
              "27": ('mv "$1" "$1"2', None)}
     made = {name: Apart(context, name, TMPFS) for name in plans}

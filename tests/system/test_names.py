@@ -82,7 +82,7 @@ def symbols(path):
 
 
 def expect_leaves(stacks, wanted, caller):
-    """Nearly all stacks end in one of these, each of which is met, under that caller."""
+    """Nearly all stacks end in one of these functions, and each of them occurs, under that caller."""
     total = sum(count for _, count in stacks)
     seen = dict.fromkeys(wanted, 0)
     for frames, count in stacks:

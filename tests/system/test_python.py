@@ -358,7 +358,7 @@ def newer_versions(_context):
 
 @test(modes=("root",))
 def judge_of_truth(_context):
-    """What judges the stacks is right about made-up ones, and about a program that samples itself."""
+    """The judge of stacks is right about made-up stacks, and about a program that samples itself."""
     done = subprocess.run([sys.executable, truth.__file__, "--self-test", pick((3, 11)).name,
                            "orders"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           check=False, stdin=subprocess.DEVNULL, timeout=60)
@@ -366,7 +366,7 @@ def judge_of_truth(_context):
 
 
 class Functions:
-    """What pprof says of functions and lines."""
+    """pprof's functions and lines."""
 
     def __init__(self, packed):
         import gzip
@@ -474,7 +474,7 @@ def formats(context):
 
 @test()
 def gil(context):
-    """Of threads that want the GIL only one holds it; --gil keeps no other samples."""
+    """Of several threads that want the GIL only one holds it; --gil keeps no other samples."""
     for python in all_pythons()[0]:
         if python.version in ((3, 8), (3, 11), (3, 12), (3, 13)) and "pyenv" in python.name:
             run_program(context, python, "threads", ["x.pb.gz", "x.folded"], seconds="1.5")

@@ -68,7 +68,7 @@ void run(void (*function)(void), int calls, double s)
 
 
 def pythons(context):
-    """One of each version, each of which runs by a recording of its own."""
+    """One Python of each version; each runs in a recording of its own."""
     found = {}
     for python in all_pythons()[0]:
         found.setdefault(python.version, python)

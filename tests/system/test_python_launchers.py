@@ -65,7 +65,7 @@ def run(context, jobs, before, action=None):
     results = [job.result(profiles) for job in jobs]
     for result in results:
         wrong = result.work - result.counts[truth.EXACT] - result.counts[truth.CUT_NATIVE]
-        # Of a few hundred samples; the machine may be slow with a library that was just mapped.
+        # The bound suits a few hundred samples; the machine may be slow with a library that was just mapped.
         check(result.work > 150 and wrong <= 3 + (100 - FLOOR) / 100 * result.work,
               "%s\nreasons: %s" % (truth.table(results), context.json("stats.json")["stacks"]))
     context.note(", ".join("%s %.2f%% of %d" % (

@@ -95,7 +95,7 @@ def thrown(context):
             total = sum(count for _, count in stacks)
             if told[0] == "<module>":
                 check(stats["complete"] >= (1 - FEW) * total, "%s: %s" % (label, stats))
-            else:  # up to 3.9 Python loses the outer frames, and says so to nobody
+            else:  # up to 3.9 Python loses the outer frames without a message
                 check(stats["reasons"].get(BROKEN, 0) >= (1 - FEW) * total and
                       stats["complete"] <= FEW * total, "%s: %s" % (label, stats))
             shown = [line.split(" (")[0].strip().rpartition(".")[2] for line in
@@ -105,7 +105,7 @@ def thrown(context):
 
 @test()
 def cut(context):
-    """Of a deep recursion what is innermost is shown: whole, or under [truncated], and counted."""
+    """A deep recursion shows its innermost frames: whole, or under [truncated], and counted."""
     for python in all_pythons()[0]:
         for depth in (900, 3000):
             told, stacks, stats, _ = run(context, python, "deep", depth)

@@ -40,7 +40,7 @@ def kill(pid):
 
 
 def cpu_ns(pid):
-    """Of the process and its children."""
+    """CPU time of the process and its children."""
     total = 0
     for each in descendants(pid):
         with open("/proc/%d/stat" % each, encoding="utf-8") as file:
@@ -149,7 +149,7 @@ while time.monotonic() < end:
 
 @test()
 def secrets_stay(context):
-    """Of an environment nothing but the five values is in outputs, messages, or our own memory."""
+    """Outputs, messages and bpfprof's own memory have only the five values of an environment."""
     secret, number = "hunter" + secrets.token_hex(12), "9" + str(secrets.randbelow(10 ** 8))
     target = context.target("tiny_gO2").path
     environment = {"RAY_AUTH_TOKEN": secret, "RANK_TOKEN": secret, "SLURM_JOB_ID": number,

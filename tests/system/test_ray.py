@@ -149,7 +149,7 @@ def watched(done):
 
 @test()
 def by_worker(context):
-    """--worker: what matches and only that, each process told of once; nothing matches: said."""
+    """--worker: exactly the matching processes, each reported once; a pattern without a match is reported."""
     target = worker(context, 30, "shares")
     done = context.bpfprof("record", "-F", HZ, "-d", "2", "--worker", " *.EVAL_uate, ,mapb[a-b]*",
                            "-o", "x.folded").expect(0)
@@ -212,7 +212,7 @@ def file_names(context):
 
 @test()
 def asleep(context):
-    """A worker that --worker names and that does nothing is told of; dump has its task."""
+    """An idle worker that --worker names is reported; dump has its task."""
     source = context.path("sleeps.py")
     with open(source, "w", encoding="ascii") as file:
         file.write("import time\ntime.sleep(60)\n")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""report --nccl on what gpu --once --json tells of programs that know which of them hangs."""
+"""report --nccl on files of gpu --once --json, of programs that know which rank hangs."""
 
 import json
 import os
@@ -148,7 +148,7 @@ def behind(context):
 
 @test(modes=("root",))
 def hang_and_nccl(context):
-    """What the other programs do: two ranks of one communicator, one of which hangs in its call."""
+    """The other programs: two ranks of one communicator, and one of them hangs in its call."""
     callers = [Caller(context, "nccl"), Caller(context, "hang")]
     watch = Watch(context, "--json", "-d", "120",
                   *[x for one in callers for x in ("-p", one.pid)])
@@ -204,7 +204,7 @@ def wrong(context):
 
 
 def hung(context, ranks):
-    """All of them are where they stay, before anybody watches."""
+    """All of them are in place before the recording begins."""
     for one in ranks:
         one.work()
     containers.wait_for("them to sleep", lambda: all(asleep(one.pid) for one in ranks), 20)
@@ -233,7 +233,7 @@ def table(text, rank):
 
 @test()
 def hung_before(context):
-    """The job hangs since before anybody came: the ranks that wait tell who they are, and who does not."""
+    """The job hangs since before the recording: the waiting ranks are known, and so is the missing one."""
     ranks = [Rank(context, number, 4, 20, role)
              for number, role in enumerate(("waits", "waits", "elsewhere", "waits"))]
     hung(context, ranks)
@@ -309,7 +309,7 @@ def pipeline(context):
                     r"ncclRecv for \S+ s\n    Rank 0: ", text, re.MULTILINE), text)
     check_elsewhere(text, "    Rank 0: %s pid %d python3" % (os.uname().nodename, ranks[0].pid), ranks[0].pid,
                     known="")
-    # By whoever comes only now.
+    # A recording begins only now.
     text = report(context, watched_as_they_are(context, "b.json", ranks))
     context.note(text)
     check("BEHIND" not in text and re.search(
@@ -321,7 +321,7 @@ def pipeline(context):
 
 @test()
 def deep(context):
-    """Of a stack that is more than is kept the inner part is there, and that it is cut is counted."""
+    """A stack over the limit keeps its inner part, and the cut is counted."""
     ranks = [Rank(context, number, 2, 20, role) for number, role in enumerate(("waits", "deep"))]
     with open(watched(context, "a.json", ranks, 1.5), encoding="utf-8") as file:
         found = json.load(file)
@@ -338,7 +338,7 @@ def places_of(path):
 
 @test(alone=True)
 def computing(context):
-    """The rank that the other one waits for is on a CPU: a sample tells where."""
+    """The rank that the other one waits for is on a CPU: a sample shows its place."""
     ranks = [Rank(context, number, 2, 20, role) for number, role in enumerate(("waits", "computes"))]
     found = watched(context, "a.json", ranks, 1.5)
     where = places_of(found)

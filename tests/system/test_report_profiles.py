@@ -218,7 +218,7 @@ def of_py_spy(context):
 
 @test(modes=("root",))
 def refused(context):
-    """What cannot be read is refused in one sentence with the file's name and the place."""
+    """A file that cannot be read is refused in one sentence with its name and the place."""
     recorded(context, seconds=1)
     bad = {"cut.pb.gz": context.read("x.pb.gz")[:-100],
            "cut": gzip.decompress(context.read("x.pb.gz"))[:-100],
@@ -382,7 +382,7 @@ def itwinai():
 
 
 def their_rows(path, library, aggregate):
-    """What its generate-py-spy-report shows, by its own functions."""
+    """The numbers of generate-py-spy-report, by its own functions."""
     module = itwinai()
     traces = module.read_stack_traces(pathlib.Path(path))
     module.add_library_information(traces, library)

@@ -9,7 +9,7 @@ HZ = 4999
 
 
 class ChurnTarget:
-    """What chains.check() wants to know about a child of churn."""
+    """The truth about a child of churn, for chains.check()."""
 
     def __init__(self, name, path):
         self.name = name

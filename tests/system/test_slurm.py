@@ -32,7 +32,7 @@ class Node:
             file.writelines("%s='%s'\n" % item for item in values.items())
 
     def run(self, script, job, **more):
-        """What slurmd gives: little of an environment, and root."""
+        """The environment that slurmd gives: small, and with root's rights."""
         env = dict({"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "SLURM_JOB_ID": str(job),
                     "SLURM_JOB_UID": str(NOBODY), "SLURM_JOB_GID": str(NOBODY),
                     "SLURMD_NODENAME": HOST, "BPFPROF_SLURM_CONF": self.context.path("conf")},
@@ -138,7 +138,7 @@ def not_asked_for(context):
 
 @test(modes=("root",))
 def other_users(context):
-    """Nobody gets what was recorded while another user's job was there, before or after his own."""
+    """No other user gets data recorded while a user's job was there, before or after his own job."""
     node, mine, other, later = Node(context), number(), number(), number()
     theirs = {"SLURM_JOB_UID": "4321", "SLURM_JOB_COMMENT": ""}
     node.conf(JOBS="comment")
@@ -160,7 +160,7 @@ def other_users(context):
     text = node.run("epilog", mine)
     check("came onto the node" in text and node.files(mine) is None, text)
     check(set(wanted()) <= set(os.listdir(os.path.join(node.spool, str(mine)))), "files are gone")
-    # A folder of somebody else's, under the number that the next job will have.
+    # A folder of another user, under the number that the next job will have.
     node.conf(JOBS="all", CGROUPS=context.path("cgroup"))
     folder, victim = os.path.join(node.shared, str(other)), context.path("victim.txt")
     with open(victim, "w", encoding="ascii") as file:

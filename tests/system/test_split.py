@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""daemon --split pod: a folder per pod, each sample in one of them, nobody else's names in it."""
+"""daemon --split pod: a folder per pod, each sample in one of them, and no other pod's names in it."""
 
 import contextlib
 import os

@@ -39,7 +39,7 @@ class Loader:
 
 
 def asleep(profile, pid):
-    """Time that a main thread slept until somebody woke it, and in how many waits at least."""
+    """Time that a main thread slept until another thread woke it, and the least number of waits."""
     samples = [(Sample(profile, sample), sample["values"][0]) for sample in profile.samples]
     mine = [(sample.ns, count) for sample, count in samples if sample.tid == pid and
             sample.leaf.startswith("[woken by ") and sample.leaf != "[woken by an interrupt]"]
@@ -81,7 +81,7 @@ def compare(context, profile, loader):
           command == "bpfprof record -d 10 -p %d" % truth["children"][0], "%s: %s" % (text, command))
     told = int(said.group(2)) / 100 * (end - begin)
     waited, seen = within(truth["waits"], begin, end), asleep(profile, truth["pid"])[0]
-    slack = SLACK_NS + 0.01 * (end - begin)  # the share is told in whole percents
+    slack = SLACK_NS + 0.01 * (end - begin)  # the report has whole percents
     context.note("%s: told %.2f s, its own clock %.2f s; %s" % (loader.kind, told / 1e9,
                                                                waited / 1e9, text))
     # Its own clock has the time in which it waited for a CPU, too; short waits are left to chance.
@@ -109,7 +109,7 @@ def helper(context):
 
 @test()
 def collector(context):
-    """A pool whose results are only collected starves nobody."""
+    """A pool whose results are only collected starves no process."""
     pool = Loader(context, some_pythons()[-1], "collector")
     context.bpfprof("record", "--wall", "--waker", "-p", pool.pid, "-d", 2.5, "-o", "x.folded",
                     "--stats", "x.json").expect(0)

@@ -158,7 +158,7 @@ def rounds_to(ns, number, unit):
 
 @test()
 def report_wrong(context):
-    """What is no timeline, or none any more; flags that do not go together."""
+    """Files that are no timelines, or are damaged; flags that exclude each other."""
     context.bpfprof("record", "-d", "0.2", "-o", "x.json", "-o", "x.folded").expect(0)
     text = context.text("x.json")
     for name, content in (("cut.json", text[:-40]), ("other.json", "[1]"), ("empty.json", "")):
@@ -201,7 +201,7 @@ def short_calls(context):
 
 @test()
 def newest_kept(context):
-    """What does not fit is the oldest; said and counted."""
+    """Without room the oldest calls are dropped; this is reported and counted."""
     actor = Actor(context, "Quick", 0.1, 0.1, seconds=60, gate=True, calls=4000)
     recorder = begin(context, "--worker", "quick", "--max-trace-bytes", "100K")
     actor.process.send_signal(signal.SIGUSR1)
@@ -220,7 +220,7 @@ def newest_kept(context):
 
 @test()
 def open_at_the_ends(context):
-    """What runs when it begins, what runs when it ends, and a worker that dies; filters."""
+    """Calls at the begin and at the end of the recording, and a worker that dies; filters."""
     long = Actor(context, "Long", 60000, 1, seconds=60)
     task = Actor(context, "slow_task", 60000, 1, "task", seconds=60)
     rests = Actor(context, "Rests", 60000, 1, seconds=60, gate=True)
@@ -323,7 +323,7 @@ def too_many_changes(context):
 
 @test()
 def many_titles(context):
-    """More titles on the node than fit in the kernel's map of them: others' calls are told all the same."""
+    """The node has more titles than the kernel's map has room: other workers' calls are still reported."""
     recorder = begin(context)
     beside = context.start("record", "-o", "x.folded", "--stats", "beside.json")
     context.sampling(beside)
@@ -348,7 +348,7 @@ def many_titles(context):
 
 @test()
 def end_lost(context):
-    """What a worker did last before changes were lost does not last until it dies, or all ends."""
+    """The last call before lost changes does not last until the worker or the recording ends."""
     actors = [Actor(context, "Halt%d" % i, 0, 0, "halt", seconds=60) for i in range(2)]
     until(lambda: all(comm(actor.pid) == "ray::Halt" for actor in actors), "they wait")
     recorder = begin(context)
@@ -361,7 +361,7 @@ def end_lost(context):
     for actor, name in zip(actors, ("Halt0.log", "Halt1.log")):
         rests, found = int(context.text(name)), of(trace, actor.pid)
         check(found and trace.other["lost"]["title_changes_too_many"] > 0, str(trace.other))
-        # What follows the last title's own change is the line that it wrote.
+        # The line that the last title wrote follows its own change.
         late = [one.event for one in found if one.end > rests and one.name != "ray::Halt.x4999"]
         check(not late, "%s, it rests since %d" % (late, rests))
         context.note("%d of 5000 calls" % len(found))

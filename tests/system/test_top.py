@@ -168,7 +168,7 @@ class Terminal:
         return self.wait(lambda screen: text in screen, text, seconds)
 
     def pid(self):
-        """Of bpfprof itself."""
+        """The pid of bpfprof itself."""
         shell = int(self.flag("pane_pid"))
         for _ in range(100):
             with open("/proc/%d/task/%d/children" % (shell, shell), encoding="ascii") as file:
@@ -237,7 +237,7 @@ def once_exit(context):
     target = context.spawn([python(context), "-c", SHARES])
     process = context.start("top", "-p", str(target.pid), "--once", "--delay", "30")
     context.sampling(process)
-    target.kill()  # and stays a zombie: nobody waits for it
+    target.kill()  # the target stays a zombie: no process waits for it
     done = context.finish(process, 10).expect(0)
     check(named(rows(done.out.decode("utf-8")), "hot")[3] > 0, "no last picture: " + done.text)
     check("pid %d has exited" % target.pid in done.text, done.text)
@@ -384,7 +384,7 @@ def machine(context):
                                                   text), "the process")
     check("the whole machine" in screen and "PID Process" in screen, screen)
     terminal.keys("/", "b", "a", "d", "?", "[", "Enter")
-    # The comm itself holds an escape, which nobody can type: nothing is left.
+    # The comm itself has an escape, which no user can type: no row is left.
     terminal.wait(lambda text: "Filter: bad?[" in text and not rows(text), "nothing")
     terminal.keys("/", "Escape", "/", "n", "a", "m", "e", "s", ".", "p", "y", "Enter")
     terminal.wait(lambda text: "Filter: names.py" in text and "names.py" in text.split("TotalT")[1],

@@ -49,7 +49,7 @@ WRONG = [
 
 
 def one_sentence(done):
-    """What a user reads: a single line on standard error, nothing else."""
+    """The user's view: a single line on standard error, and nothing else."""
     lines = done.err.decode("utf-8").strip().splitlines()
     check(len(lines) == 1, "not one sentence but %d lines:\n%s" % (len(lines), done.text))
     check(not done.out, "output beside the message: %r" % done.out)
@@ -121,7 +121,7 @@ def documented(context):
 
 @test()
 def environment_twin(context):
-    """A flag's environment twin works, and its mistakes are told as such."""
+    """A flag's environment variable works, and messages about its mistakes name it."""
     env = dict(os.environ, BPFPROF_RATE="lots")
     sentence = one_sentence(context.bpfprof("record", "-d", "1", "-o", "x.folded",
                                             env=env).expect(2))
@@ -203,7 +203,7 @@ def little_is_allowed(context):
 
 @test()
 def unwritable(context):
-    """An output that cannot be written is told before sampling starts."""
+    """An output that cannot be written is reported before sampling starts."""
     os.mkdir(context.path("folder.folded"))
     with open(context.path("file"), "w", encoding="ascii"):
         pass

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who ends waits: threads, of this process and of another one, and interrupts."""
+"""The wakers of waits: threads of this process and of another one, and interrupts."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from test_python import spawn
 from test_wall import SLACK_NS, WITHIN, record, some_pythons, span, within
 
 PAIRED = True
-# Who wakes: what the label says, and the function that does it.
+# The waker in the label, and the function that wakes.
 ONE, TWO = ("giver;one", "wake_by_one"), ("two  [1m; x", "wake_by_two")
 WAKES = [("take", "1", ONE), ("take", "2", TWO), ("sem", "2", TWO), ("child", "1", ONE)]
 UNKNOWN, INTERRUPT = "[waker not known]", "[woken by an interrupt]"
@@ -117,7 +117,7 @@ def unknown_wrong(samples, around, moved_ns, period_ns, events):
 
 
 def strangers(program, samples):
-    """Wakers that were none, and those of which nobody knows."""
+    """False wakers, and waits without a known waker."""
     wrong = []
     names = {tid: name for name, tid in program.tids.items()}
     ours = [sample for sample in samples if sample.tid in names]

@@ -296,7 +296,7 @@ def exec_by_another_thread(context):
     check(not differs(times[int(tid)], second), "the other thread's sum is wrong")
 
 
-# Two that sleep for as long as anybody looks, and eight that switch now and then.
+# Two threads that sleep during the whole recording, and eight that switch now and then.
 SLEEPERS = """
 import threading, time
 def asleep():

@@ -36,7 +36,7 @@ time.sleep(1000)
 
 
 class Interval:
-    """What one interval's files say."""
+    """The content of one interval's files."""
 
     def __init__(self, files):
         with open(files[".pb.gz"], "rb") as file:
@@ -81,7 +81,7 @@ def intervals_of(daemon):
 
 
 def wrong_sums(interval, pid, tids):
-    """Of threads that were there all the time."""
+    """Time of the threads that existed during the whole recording."""
     sums = interval.of(pid)
     return ["%d: %.4f" % (tid, sums.get(tid, 0)) for tid in tids
             if abs(sums.get(tid, 0) - 1) > WITHIN]
@@ -120,7 +120,7 @@ def intervals(context):
         check(set(tids.values()) | {waits.process.pid} <= set(sums), "threads %s" % sorted(sums))
         wrong = wrong_sums(interval, waits.process.pid, sums)
         check(not wrong, "sums of threads: %s; %s" % (", ".join(wrong), interval.stats["waits"]))
-        # Of a wait whose stack was not whole the functions are not known.
+        # A wait with an incomplete stack has no known functions.
         for name, tid in tids.items() if interval.read() else ():
             share = interval.under(waits.process.pid, tid, "run")
             check(share > 0.5, "%s: %.3f of it has its stack, else %s; %s" % (
@@ -140,7 +140,7 @@ def intervals(context):
 
 
 def dies(context, found, child, killed):
-    """Threads that sleep over a border and are killed then: their time until then, and no more."""
+    """Threads that sleep across a boundary and are killed then have their time until the end, and no more."""
     after = 0
     for interval in found:
         total = interval.end - interval.begin
@@ -225,7 +225,7 @@ def own_bytes(pid):
 
 
 def maps_bytes(pid):
-    """What the kernel says that the BPF maps take which the process has open."""
+    """The kernel's number of bytes for the BPF maps that the process has open."""
     maps = {}
     folder = "/proc/%d/fdinfo" % pid
     for name in os.listdir(folder):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""As many switches as two pairs of threads can make, and threads that wait for a CPU."""
+"""The most switches that two pairs of threads can make, and threads that wait for a CPU."""
 
 import os
 

@@ -63,7 +63,7 @@ def once(context):
     check(abs(own - 600) <= 6 * WITHIN + 0.005 * len(table), context.notes[-1] + text)
     check(is_near(parked, 200), context.notes[-1] + text)
     check(is_near(found["crawls"], 100), context.notes[-1] + text)
-    # Of a wait whose stack was not whole the function is not known.
+    # A wait with an incomplete stack has no known function.
     for name, true in (("naps", 100), ("takes", 200)):
         check(true / 2 < found[name] <= true * 1.01, context.notes[-1] + text)
     check("Waiting: " in text, text)

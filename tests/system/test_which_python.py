@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which CPython a process runs, where its mappings show several; and which file it executes."""
+"""The CPython that a process runs if its mappings show several, and the file that it executes."""
 
 import os
 import re
@@ -298,7 +298,7 @@ def header_alone(context):
 
 @test()
 def other_pythons(context):
-    """Those that are not CPython are told by name; a program of another name is not taken for one."""
+    """Other interpreters are reported by name; a program of another name does not count as one."""
     for name, what in (("pypy3.10", "PyPy"), ("micropython", "MicroPython"), ("pypyrus", None)):
         path = os.path.join(context.scratch("others"), name)
         shutil.copy(shutil.which("sleep"), path)
@@ -315,7 +315,7 @@ def other_pythons(context):
 
 @test()
 def doctor_names_all(context):
-    """Each version that is mapped is told once."""
+    """Each mapped version is reported once."""
     python, library = next(iter(with_library().values()))
     process = start_mapped(context, python, "again", library)
     doctor = context.bpfprof("doctor", "--pid", process.pid).out.decode()

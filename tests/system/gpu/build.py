@@ -51,7 +51,7 @@ class Unavailable(Exception):
 
 
 class Fakes:
-    """Where everything lies. All users can read it."""
+    """The place of all files. All users can read it."""
 
     def __init__(self, folder):
         self.folder = folder

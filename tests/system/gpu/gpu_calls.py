@@ -70,7 +70,7 @@ HOST_MEMORY = ("live_bytes", "peak_bytes", "allocations", "frees", "unknown_free
 
 
 class Tensors:
-    """What libc10_cuda handed out."""
+    """Memory allocated by libc10_cuda."""
 
     def __init__(self):
         self.allocated = collections.Counter()
@@ -324,7 +324,7 @@ def mapping(name, *arguments, freed=()):
 
 
 def handles():
-    """What is mapped is there until it is unmapped, whoever refers to it."""
+    """Mapped memory lives until it is unmapped, with or without other references."""
     size, at, again = 2 << 20, 0x600000000000, c_uint64()
     for i in range(8):
         segment = py_segment(size)
@@ -405,7 +405,7 @@ def tensors():
 
 
 def busy_tensors():
-    """So many small ones that not each can have a stack, and now and then a call of the driver's."""
+    """Very many small ones, so that not each has a stack, and now and then a call of the driver."""
     TRUTH.semaphores.append(LIBRARIES[2].fake_c10_watched())
     for i in range(20):
         for _ in range(200):
@@ -555,7 +555,7 @@ class Garbage:
 
 
 class Collections:
-    """What Python itself says of its collections."""
+    """Python's own report about its collections."""
 
     def __init__(self):
         self.where, self.begin = "", 0

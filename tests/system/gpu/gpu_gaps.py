@@ -145,7 +145,7 @@ def threads():
 
 
 def asleep():
-    """Others load, and nobody of this process does anything."""
+    """Other processes load, and no thread of this process does anything."""
     to_loader, from_trainer = os.pipe()
     from_loader, to_trainer = os.pipe()
     if not os.fork():

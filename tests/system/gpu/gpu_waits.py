@@ -162,7 +162,7 @@ class Collective:
 
 
 class Told:
-    """A call that tells whether work is done: what it said and what can be known of when."""
+    """A call that shows whether work is done: its answer, and the known bounds of the time."""
 
     def __init__(self, name, *arguments, before=None, work_ns=None):
         self.running = before.running if before else (0, 0)
@@ -178,7 +178,7 @@ class Told:
 
 
 def synced():
-    """Who waits for each collective."""
+    """The ranks that wait for each collective."""
     comm = init()
     work(5)
     for i in range(12):
@@ -200,7 +200,7 @@ def synced():
 
 
 def behind(stream, *streams):
-    """What is put on stream from now on waits for what was put on the others until now."""
+    """Later work on the stream waits for earlier work on the others."""
     for i, other in enumerate(streams):
         cuda("cuEventRecord", EVENT_3 + 0x100 * i, other)
         cuda("cuStreamWaitEvent", stream, EVENT_3 + 0x100 * i, 0)
@@ -297,7 +297,7 @@ def two_groups():
 
 
 def watchdog():
-    """As PyTorch does it: an event behind each, and all events asked for from time to time."""
+    """PyTorch's way: an event behind each collective, and queries of all events from time to time."""
     comm = init()
     work(30)
     for i in range(8):
@@ -328,7 +328,7 @@ def watchdog():
 
 
 def groups():
-    """What is in a group is put on its stream at its end: not proved by what was recorded before."""
+    """The end of a group puts its collectives on the stream: an event recorded before proves nothing."""
     comm = init()
     cuda("ncclCommInitAll", byref(c_void_p()), 1, None)  # has a group of its own
     for _ in range(6):
@@ -408,7 +408,7 @@ def rounds():
 
 
 def unknown():
-    """What nobody waits for, what is only written into a graph, what its stream's end hides."""
+    """Work without a waiter, work only written into a graph, work hidden by the end of its stream."""
     comm, work_ms = init(), 10
     work(work_ms)
     for _ in range(4):
@@ -475,7 +475,7 @@ def next_epoch(gap):
 
 
 def not_starved(stream):
-    """Something else is still on the device, as far as anybody knows."""
+    """The device may still have other work."""
     time.sleep(0.02)
     launch(stream)
 
@@ -491,7 +491,7 @@ def starving():
         if i % 3 == 0:
             told = Told("cuCtxSynchronize")
         elif i % 3 == 1:
-            behind(STREAM_2, STREAM_1)  # which nobody asks for
+            behind(STREAM_2, STREAM_1)  # no call waits for this
             told = Told("cuStreamSynchronize", STREAM_1)
         else:
             cuda("cuEventRecord", EVENT_1, STREAM_1)
@@ -619,7 +619,7 @@ def spans():
 
 
 def steps():
-    """Windows of the profiler, of which the second and the third are asked for."""
+    """Windows of the profiler; the second and the third are the wanted ones."""
     comm = init()
     for window in range(1, 5):
         counts = window in (2, 3)
@@ -714,7 +714,7 @@ def begin_capture(rows, comm):
 
 
 def capture(rows, comm):
-    """What is written into a graph, and what runs."""
+    """Work written into a graph, and work that runs."""
     for end in range(3):
         begin_capture(rows, comm)
         if end:  # of another one, which is an error there and nothing here
@@ -818,14 +818,14 @@ class Graph:
 
 
 class Part(Graph):
-    """There is more in it than anybody saw."""
+    """The graph has more nodes than BPF saw."""
 
     def __init__(self, handle, nodes):
         self.handle, self.complete, self.launches, self.nodes = handle, False, 0, nodes
 
 
 class Unknown(Part):
-    """What is in it nobody saw."""
+    """BPF saw no node of the graph."""
 
     def __init__(self, handle):
         super().__init__(handle, [])
@@ -960,7 +960,7 @@ def graphs():
 
 
 def several_devices():
-    """Of two devices a context's synchronization waits for one: it says nothing of the other."""
+    """With two devices, a context's synchronization waits for one, and proves nothing for the other."""
     comms = [init(0), init(1)]  # the fake's device is its rank
     work(2)
     for _ in range(5):

@@ -21,7 +21,7 @@ TYPES = {"int8": (0, 1), "uint8": (1, 1), "int32": (2, 4), "uint32": (3, 4), "in
          "bfloat16": (9, 2)}
 OPERATIONS = ["sum", "prod", "max", "min", "avg"]
 SEND, RECEIVE = 0x7f1000000000, 0x7f2000000000
-# What the prototypes have between the type and the communicator, in nccl.h.
+# The arguments between the type and the communicator in the prototypes of nccl.h.
 CALLS = [
     ("ncclAllReduce", 1024, "float32", {"op": "sum"}),
     ("ncclReduceScatter", 1025, "float16", {"op": "avg"}),

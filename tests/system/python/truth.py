@@ -110,7 +110,7 @@ def canonical(text, patterns):
 
 
 def short_file(path):
-    """As py-spy: from the outermost folder that still holds an __init__.py."""
+    """The short form of py-spy: from the outermost folder that still holds an __init__.py."""
     if path.startswith("<"):
         return path
     folder = os.path.dirname(path)
@@ -255,7 +255,7 @@ def watch(frame):
     if not DESCRIBING:
         return
     one = Watch()
-    # What is not seen: before and after the tracing.
+    # Time that is not seen: before and after the tracing.
     for line in set(code_lines(frame.f_code)):
         node = one.note(frame, line)
         for code in (watch.__code__, unwatch.__code__):
@@ -395,7 +395,7 @@ def run_threads(works):
 
 
 def undumpable():
-    """In the mode of four capabilities nobody may look into the process."""
+    """In the mode of four capabilities no other process may look into the process."""
     if os.environ.get("TARGET_NONDUMPABLE") and not DESCRIBING:
         import ctypes
         ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)

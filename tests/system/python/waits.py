@@ -63,7 +63,7 @@ def lock_wait(lock):
 
 @timed
 def get(condition):
-    """As a driver waits for its results: not in Python's own code alone."""
+    """Waits as a driver does for its results: not only in Python's own code."""
     with condition:
         condition.wait()
 
