@@ -178,6 +178,18 @@ void text_add_cut(struct buf *dst, const char *text, size_t columns)
 	buf_add_str(dst, skip_columns(text, have - (columns - 1 - head)));
 }
 
+bool text_begins(const char *text, const char *begin)
+{
+	return !strncmp(text, begin, strlen(begin));
+}
+
+bool text_ends(const char *text, const char *end)
+{
+	size_t len = strlen(text), end_len = strlen(end);
+
+	return len >= end_len && !strcmp(text + len - end_len, end);
+}
+
 const char *text_base_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');

@@ -8,6 +8,7 @@
  * in "...".
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -31,6 +32,8 @@ void text_json(FILE *out, const char *str);
 /* Content of an HTML or XML element or attribute. */
 void text_xml(FILE *out, const char *str);
 
+bool text_begins(const char *text, const char *begin);
+bool text_ends(const char *text, const char *end);
 /* Last part of a path. */
 const char *text_base_name(const char *path);
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "base/time.h"
 #include "capture/process_owner.h"
 #include "capture/sampler.h"
@@ -24,13 +25,11 @@
 static bool maps_ray(const struct sampler *sampler, const struct process *process)
 {
 	const struct image *image;
-	size_t i, len;
+	size_t i;
 
 	for (i = 0; i < process->nr_mappings; i++) {
 		image = images_get(sampler->reader.images, (uint32_t)process->mappings[i].image);
-		len = image && image->path ? strlen(image->path) : 0;
-		if (len >= sizeof(LIBRARY) - 1 &&
-		    !strcmp(image->path + len - (sizeof(LIBRARY) - 1), LIBRARY))
+		if (image && image->path && text_ends(image->path, LIBRARY))
 			return true;
 	}
 	return false;

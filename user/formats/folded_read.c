@@ -13,6 +13,7 @@
 
 #include "base/buf.h"
 #include "base/strtab.h"
+#include "base/text.h"
 #include "formats/profile_reading.h"
 
 #define MAX_DEPTH 65536
@@ -454,7 +455,7 @@ static bool comment_take(struct folded *f, struct text line)
 static void dialect_find(struct folded *f, const char *text, size_t len)
 {
 	struct text rest = { text, len }, line, first, name, file, second;
-	size_t path_len = strlen(f->path), name_len;
+	size_t name_len;
 	bool py_spy = true, threads = true, has_line, any = false;
 	uint64_t number;
 	uint32_t number32;
@@ -473,8 +474,7 @@ static void dialect_find(struct folded *f, const char *text, size_t len)
 		second = frame_take(&line);
 		threads &= own_thread_frame(second, &name_len, &number);
 	}
-	f->is_raw = !f->is_ours && (py_spy || path_len < strlen("folded") ||
-				    strcmp(f->path + path_len - strlen("folded"), "folded"));
+	f->is_raw = !f->is_ours && (py_spy || !text_ends(f->path, "folded"));
 	f->threads = any && threads && !f->is_raw;
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "base/host_name.h"
+#include "base/text.h"
 #include "profile/profile.h"
 
 #include <errno.h>
@@ -54,9 +55,7 @@ const char *output_content_type(enum output_format format)
 
 bool output_has_suffix(const char *path, const char *suffix)
 {
-	size_t len = strlen(path), suffix_len = strlen(suffix);
-
-	return len > suffix_len && !strcmp(path + len - suffix_len, suffix);
+	return text_ends(path, suffix) && strcmp(path, suffix) != 0;
 }
 
 enum output_format output_format_by_path(const char *path)

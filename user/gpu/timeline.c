@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/hash_table.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "cuda/functions.h"
 #include "formats/chrome_trace.h"
 #include "gpu/call_args.h"
@@ -88,17 +89,10 @@ static bool is_launch(uint32_t kind)
 	return kind == GPU_KIND_LAUNCH || kind == GPU_KIND_LAUNCH_CONFIG || kind == GPU_KIND_GRAPH;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-	size_t len = strlen(text), end_len = strlen(end);
-
-	return len >= end_len && !strcmp(text + len - end_len, end);
-}
-
 /* Does stream 0, or no stream, mean the thread's own default stream in this function? */
 static bool is_per_thread(const struct gpu_function *function)
 {
-	return ends_with(function->name, "_ptsz") || ends_with(function->name, "_ptds");
+	return text_ends(function->name, "_ptsz") || text_ends(function->name, "_ptds");
 }
 
 static struct stream *stream_get(struct timeline *t, const struct gpu_trace_event *e,

@@ -75,11 +75,6 @@ size_t python_text(char *dst, size_t cap, const uint8_t *src, size_t len, size_t
 	return n;
 }
 
-static bool starts_with(const char *text, const char *prefix)
-{
-	return !strncmp(text, prefix, strlen(prefix));
-}
-
 static const char *skip_digits(const char *text)
 {
 	return text + strspn(text, "0123456789");
@@ -90,9 +85,9 @@ static const char *skip_stdlib(const char *text)
 {
 	const char *major, *minor, *end;
 
-	if (starts_with(text, "lib/python"))
+	if (text_begins(text, "lib/python"))
 		major = text + strlen("lib/python");
-	else if (starts_with(text, "lib64/python"))
+	else if (text_begins(text, "lib64/python"))
 		major = text + strlen("lib64/python");
 	else
 		return NULL;
@@ -111,7 +106,7 @@ static const char *skip_stdlib(const char *text)
 /* The part of text behind a folder of modules, or NULL. */
 static const char *skip_library(const char *text)
 {
-	if (starts_with(text, "site-packages/") || starts_with(text, "dist-packages/"))
+	if (text_begins(text, "site-packages/") || text_begins(text, "dist-packages/"))
 		return strchr(text, '/') + 1;
 	return skip_stdlib(text);
 }

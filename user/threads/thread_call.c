@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/strtab.h"
+#include "base/text.h"
 #include "cuda/functions.h"
 #include "proc/images.h"
 #include "threads/stack_names.h"
@@ -16,17 +17,12 @@
 
 #define A_FUNCTION_OF_LIBCUDA "a function of libcuda"
 
-static bool begins(const char *text, const char *prefix)
-{
-	return !strncmp(text, prefix, strlen(prefix));
-}
-
 /* Is it a version of that library? Other libraries have longer names: libcudadebugger.so.1. */
 static bool is_library(const char *path, const char *name)
 {
 	const char *base = strrchr(path, '/');
 
-	return begins(base ? base + 1 : path, name);
+	return text_begins(base ? base + 1 : path, name);
 }
 
 bool thread_call_is_nccl(const char *path)
@@ -54,14 +50,14 @@ static const char *frame_call(const struct strtab *strings, const struct thread_
 	const char *name = strtab_get(strings, frame->name);
 
 	if (is_library(file, "libcudart.so"))
-		return begins(name, "cuda") && isupper((unsigned char)name[4]) ? name : NULL;
+		return text_begins(name, "cuda") && isupper((unsigned char)name[4]) ? name : NULL;
 	if (thread_call_is_nccl(file)) {
-		name += begins(name, "pnccl");
-		return begins(name, "nccl") && is_hooked(name) ? name : NULL;
+		name += text_begins(name, "pnccl");
+		return text_begins(name, "nccl") && is_hooked(name) ? name : NULL;
 	}
 	if (!is_library(file, "libcuda.so"))
 		return NULL;
-	return begins(name, "cu") && is_hooked(name) ? name : A_FUNCTION_OF_LIBCUDA;
+	return text_begins(name, "cu") && is_hooked(name) ? name : A_FUNCTION_OF_LIBCUDA;
 }
 
 static bool is_of_user(const struct thread_frame *frame)

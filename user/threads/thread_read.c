@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/strtab.h"
+#include "base/text.h"
 #include "base/time.h"
 #include "kernel/remote.h"
 #include "kernel/session.h"
@@ -338,13 +339,6 @@ static int rounds(struct reading *reading)
 	return err == -ENOMEM ? err : 0;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-	size_t len = strlen(text), end_len = strlen(end);
-
-	return len >= end_len && !strcmp(text + len - end_len, end);
-}
-
 /* py-spy sees an event loop between two events as idle, by its innermost frame alone. */
 static bool seems_idle(const struct reading *reading, const struct thread_frame *frame)
 {
@@ -352,10 +346,10 @@ static bool seems_idle(const struct reading *reading, const struct thread_frame 
 	const char *file = strtab_get(reading->strings, frame->file);
 
 	if (!strcmp(name, "wait"))
-		return ends_with(file, "threading.py");
+		return text_ends(file, "threading.py");
 	if (!strcmp(name, "select"))
-		return ends_with(file, "selectors.py");
-	return !strcmp(name, "poll") && (ends_with(file, "asyncore.py") || strstr(file, "zmq") ||
+		return text_ends(file, "selectors.py");
+	return !strcmp(name, "poll") && (text_ends(file, "asyncore.py") || strstr(file, "zmq") ||
 					 strstr(file, "gevent") || strstr(file, "tornado"));
 }
 

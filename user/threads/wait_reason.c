@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 
 #include "base/strtab.h"
+#include "base/text.h"
 #include "threads/thread_dump.h"
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
@@ -115,17 +116,12 @@ static const struct reason native_reasons[] = {
 	{ "sem_timedwait", "a semaphore" },
 };
 
-static bool begins(const char *text, const char *prefix)
-{
-	return !strncmp(text, prefix, strlen(prefix));
-}
-
 static const char *find_reason(const struct reason *list, size_t nr, const char *name)
 {
 	size_t i;
 
 	for (i = 0; i < nr; i++)
-		if (begins(name, list[i].function))
+		if (text_begins(name, list[i].function))
 			return list[i].words;
 	return NULL;
 }
@@ -135,7 +131,7 @@ static bool is_scheduler(const char *name)
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(scheduler); i++)
-		if (begins(name, scheduler[i]))
+		if (text_begins(name, scheduler[i]))
 			return true;
 	return false;
 }
@@ -217,7 +213,7 @@ static void thread_waits(struct thread_dump *thread, struct strtab *strings)
 		thread->wait_channel = 0;
 		return;
 	}
-	if (words && begins(words, "a lock or condition")) {
+	if (words && text_begins(words, "a lock or condition")) {
 		native = native_reason(thread, strings);
 		words = native ? native : words;
 	}
