@@ -361,9 +361,11 @@ static void skip_end(struct timeline *t, uint64_t ts_ns)
 	}
 }
 
-static int on_event(void *arg, const struct gpu_trace_event *e)
+static int on_event(void *arg, const void *record)
 {
+	const struct gpu_trace_event *e = record;
 	struct timeline *t = arg;
+
 	event_write(t, e);
 	if (!chrome_trace_skipped(&t->chrome))
 		t->ask->facts.nr_kept += !(e->flags & GPU_TRACE_TITLE);

@@ -244,24 +244,9 @@ void gpu_trace_title(struct gpu_trace *trace, const struct bpfprof_title_event *
 	spool_add(trace->spool, &event);
 }
 
-struct each_call {
-	int (*each)(void *arg, const struct gpu_trace_event *event);
-	void *arg;
-};
-
-static int each_record(void *arg, const void *record)
+int gpu_trace_each(struct gpu_trace *trace, int (*each)(void *arg, const void *event), void *arg)
 {
-	const struct each_call *call = arg;
-
-	return call->each(call->arg, record);
-}
-
-int gpu_trace_each(struct gpu_trace *trace,
-		   int (*each)(void *arg, const struct gpu_trace_event *event), void *arg)
-{
-	struct each_call call = { .each = each, .arg = arg };
-
-	return spool_each(trace->spool, each_record, &call);
+	return spool_each(trace->spool, each, arg);
 }
 
 const struct gpu_trace_process *gpu_trace_processes(const struct gpu_trace *trace, size_t *ret_nr)

@@ -71,9 +71,11 @@ void gpu_trace_note_open(struct gpu_trace *trace, uint32_t tid,
 			 const struct bpfprof_gpu_thread *thread);
 int gpu_trace_close(struct gpu_trace *trace, uint64_t now_ns);
 
-/* Events by their begin, outer calls first; as spool_each(). */
-int gpu_trace_each(struct gpu_trace *trace,
-		   int (*each)(void *arg, const struct gpu_trace_event *event), void *arg);
+/*
+ * Passes each struct gpu_trace_event, in the order of their begin, outer calls first, as spool_each()
+ * does.
+ */
+int gpu_trace_each(struct gpu_trace *trace, int (*each)(void *arg, const void *event), void *arg);
 const struct gpu_trace_process *gpu_trace_processes(const struct gpu_trace *trace, size_t *ret_nr);
 const struct gpu_trace_thread *gpu_trace_threads(const struct gpu_trace *trace, size_t *ret_nr);
 const char *gpu_trace_title_text(const struct gpu_trace *trace, uint64_t handle); /* borrowed */

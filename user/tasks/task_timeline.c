@@ -67,9 +67,10 @@ static void args_make(struct timeline *t, const struct task_trace_event *e)
 			      "all the time");
 }
 
-static int on_event(void *arg, const struct task_trace_event *e)
+static int on_event(void *arg, const void *record)
 {
 	struct timeline *t = arg;
+	const struct task_trace_event *e = record;
 	const struct task_trace_worker *worker = &t->workers[e->worker];
 	const struct chrome_event event = { .name = task_trace_name(t->ask->trace, e->name),
 					    .category = category(e->kind),

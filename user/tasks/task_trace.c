@@ -90,24 +90,9 @@ int task_trace_close(struct task_trace *trace)
 	return spool_sort(trace->spool, compare);
 }
 
-struct each_call {
-	int (*each)(void *arg, const struct task_trace_event *event);
-	void *arg;
-};
-
-static int each_record(void *arg, const void *record)
+int task_trace_each(struct task_trace *trace, int (*each)(void *arg, const void *event), void *arg)
 {
-	const struct each_call *call = arg;
-
-	return call->each(call->arg, record);
-}
-
-int task_trace_each(struct task_trace *trace,
-		    int (*each)(void *arg, const struct task_trace_event *event), void *arg)
-{
-	struct each_call call = { .each = each, .arg = arg };
-
-	return spool_each(trace->spool, each_record, &call);
+	return spool_each(trace->spool, each, arg);
 }
 
 const struct task_trace_worker *task_trace_workers(const struct task_trace *trace, size_t *ret_nr)

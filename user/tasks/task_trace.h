@@ -50,9 +50,8 @@ void task_trace_add(struct task_trace *trace, const struct task_call *call,
 /* Ends the trace: no call may be added. 0 or -errno. */
 int task_trace_close(struct task_trace *trace);
 
-/* In the order of their begin; as spool_each(). */
-int task_trace_each(struct task_trace *trace,
-		    int (*each)(void *arg, const struct task_trace_event *event), void *arg);
+/* Passes each struct task_trace_event, in the order of their begin, as spool_each() does. */
+int task_trace_each(struct task_trace *trace, int (*each)(void *arg, const void *event), void *arg);
 const struct task_trace_worker *task_trace_workers(const struct task_trace *trace, size_t *ret_nr);
 const char *task_trace_name(const struct task_trace *trace, uint32_t name); /* borrowed */
 
