@@ -213,7 +213,7 @@ static int final_status(struct recording *rec, int own)
 	return rec->command_done && rec->command_status ? rec->command_status : own;
 }
 
-static void say_gone(const struct recording *rec)
+static void say_targets_ended(const struct recording *rec)
 {
 	const struct record_options *options = rec->options;
 	double seconds = (double)(time_monotonic_ns() - rec->start_mono_ns) / 1e9;
@@ -282,7 +282,7 @@ static void loop(struct recording *rec, int signal_fd)
 			if (rec->options->capture.session.gpu)
 				gpu_monitor_log_new(&rec->watch);
 			if (sampler_targets_ended(&rec->sampler)) {
-				say_gone(rec);
+				say_targets_ended(rec);
 				break;
 			}
 		}
@@ -504,7 +504,7 @@ static void teardown(struct recording *rec)
 
 	if (rec->command_go_fd >= 0) {
 		if (write(rec->command_go_fd, &give_up, 1) != 1)
-			log_debug("the command had gone already");
+			log_debug("the command had ended already");
 		close(rec->command_go_fd);
 	}
 	if (rec->command_error_fd >= 0)

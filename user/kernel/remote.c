@@ -161,18 +161,18 @@ static int child_start(struct remote_child *child)
 static void child_kill(struct remote_child *child)
 {
 	uint64_t end_ns = time_monotonic_ns() + DEATH_MS * 1000000ULL;
-	bool gone = false;
+	bool ended = false;
 
 	if (!child->pid)
 		return;
 	kill(child->pid, SIGKILL);
 	close(child->fd);
-	while (!gone && time_monotonic_ns() < end_ns) {
-		gone = waitpid(child->pid, NULL, WNOHANG) != 0;
-		if (!gone)
+	while (!ended && time_monotonic_ns() < end_ns) {
+		ended = waitpid(child->pid, NULL, WNOHANG) != 0;
+		if (!ended)
 			usleep(1000);
 	}
-	if (!gone)
+	if (!ended)
 		child->hung[child->slot] = child->pid;
 	child->pid = 0;
 }

@@ -33,7 +33,7 @@ struct stream {
 	struct session *session;
 	struct walker *walker;
 	struct codes *codes;
-	struct liveness *gone;
+	struct liveness *liveness;
 	event_fn see;
 	void *arg; /* argument of see */
 	struct ring_buffer *ring;
@@ -96,7 +96,7 @@ static void run_verify(struct stream *stream)
 	if (stream->now_ns - stream->verified_ns < NS_PER_SECOND)
 		return;
 	stream->verified_ns = stream->now_ns;
-	liveness_run(stream->gone);
+	liveness_run(stream->liveness);
 	processes_expire(stream->walker->processes, stream->now_ns);
 	anon_code_expire(stream->walker->anon_code, stream->now_ns);
 	python_maps_clean(stream->walker->python_maps, stream->walker->processes, stream->codes);
@@ -450,9 +450,9 @@ int stream_new(struct stream **ret, struct session *session, struct walker *walk
 	       struct codes *codes, event_fn see, void *arg)
 {
 	struct stream *stream = calloc(1, sizeof(*stream));
-	const struct liveness_handlers gone = { .process = on_process_ended,
-						.target = on_target_ended,
-						.arg = stream };
+	const struct liveness_handlers handlers = { .process = on_process_ended,
+						    .target = on_target_ended,
+						    .arg = stream };
 	int err;
 
 	if (!stream)
@@ -464,7 +464,7 @@ int stream_new(struct stream **ret, struct session *session, struct walker *walk
 	stream->arg = arg;
 	stream->ring =
 		ring_buffer__new(bpf_map__fd(session->skel->maps.ring), on_record, stream, NULL);
-	err = stream->ring ? liveness_new(&stream->gone, session, walker->processes, &gone)
+	err = stream->ring ? liveness_new(&stream->liveness, session, walker->processes, &handlers)
 			   : -errno;
 	if (err) {
 		stream_free(stream);
@@ -479,7 +479,7 @@ void stream_free(struct stream *stream)
 	if (!stream)
 		return;
 	ring_buffer__free(stream->ring);
-	liveness_free(stream->gone);
+	liveness_free(stream->liveness);
 	free(stream);
 }
 
@@ -520,7 +520,7 @@ uint64_t stream_nr_torn_title(const struct stream *stream)
 
 uint64_t stream_nr_found_ended(const struct stream *stream)
 {
-	return liveness_count(stream->gone);
+	return liveness_count(stream->liveness);
 }
 
 uint64_t stream_nr_malformed(const struct stream *stream)
