@@ -82,7 +82,7 @@ struct bpfprof_miss_point {
 	/* C calls of the eval loop, leaf first; those before next_entry are marked */
 	__u32 nr_entries;
 	__u32 next_entry;
-	struct bpfprof_place place; /* of the sample's process */
+	struct bpfprof_ns_context ns_context; /* of the sample's process */
 	struct bpfprof_return returns[BPFPROF_MAX_RETURNS];
 };
 
@@ -110,7 +110,7 @@ struct bpfprof_process_event { /* EXEC, EXIT, RENAME, MMAP */
 	__u64 cpu_ns; /* EXIT of the last thread: CPU time of the thread group */
 	__u32 flags; /* EXIT: 1 = last thread of its group; MMAP: 1 = overlaps a known mapping */
 	__u32 pad;
-	struct bpfprof_place place; /* EXEC: the place after the exec; else 0 */
+	struct bpfprof_ns_context ns_context; /* EXEC: as after the exec; else 0 */
 };
 
 struct bpfprof_fork_event {
@@ -118,14 +118,14 @@ struct bpfprof_fork_event {
 	struct bpfprof_task_id parent;
 	struct bpfprof_task_id child;
 	char comm[BPFPROF_COMM_LEN];
-	struct bpfprof_place place; /* of the child */
+	struct bpfprof_ns_context ns_context; /* of the child */
 };
 
 /* TITLE: a thread of a Ray worker has written a title and taken its beginning as its name. */
 struct bpfprof_title_event {
 	struct bpfprof_record rec; /* its time is the time of the change */
 	struct bpfprof_task_id task;
-	struct bpfprof_place place;
+	struct bpfprof_ns_context ns_context;
 	__u32 lost; /* changes of this process since the last event that were not sent */
 	__u32 verdict; /* enum bpfprof_title_verdict at that time */
 	char old_comm[BPFPROF_COMM_LEN]; /* old name of the thread */

@@ -64,7 +64,7 @@ struct bpfprof_origin {
 struct bpfprof_vma_record {
 	struct bpfprof_task_id task;
 	char comm[BPFPROF_COMM_LEN]; /* of the leader */
-	struct bpfprof_place place;
+	struct bpfprof_ns_context ns_context;
 	struct bpfprof_origin origin;
 	struct bpfprof_vma vma;
 };

@@ -127,24 +127,24 @@ static __always_inline struct upid *upid_at(struct pid *pid, __u32 level)
 #define PID_LEVELS 5
 
 /* For rare events only: it takes several probe reads. */
-static __always_inline void place_fill(struct bpfprof_place *place, struct task_struct *task)
+static __always_inline void ns_context_fill(struct bpfprof_ns_context *ns, struct task_struct *task)
 {
 	struct pid *pid = BPF_CORE_READ(task, group_leader, thread_pid);
 	__u32 i, level = BPF_CORE_READ(pid, level);
 	struct upid *upid = upid_at(pid, level);
 
-	place->mnt_ns = mnt_ns_number(task);
-	place->pod_pid = BPF_CORE_READ(upid, nr);
-	place->agent_pid = task->tgid;
+	ns->mnt_ns = mnt_ns_number(task);
+	ns->pod_pid = BPF_CORE_READ(upid, nr);
+	ns->agent_pid = task->tgid;
 	if (!cfg.pid_ns) /* a constant at load, so the verifier drops the rest then */
 		return;
-	place->agent_pid = 0;
+	ns->agent_pid = 0;
 	for (i = 1; i < PID_LEVELS; i++) {
 		if (i > level)
 			break;
 		upid = upid_at(pid, i);
 		if (BPF_CORE_READ(upid, ns, ns.inum) == cfg.pid_ns)
-			place->agent_pid = BPF_CORE_READ(upid, nr);
+			ns->agent_pid = BPF_CORE_READ(upid, nr);
 	}
 }
 

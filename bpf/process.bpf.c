@@ -27,9 +27,9 @@ static __always_inline struct bpfprof_process_event *event_new(__u32 kind, struc
 	e->cpu_ns = 0;
 	e->flags = 0;
 	e->pad = 0;
-	e->place.mnt_ns = 0;
-	e->place.pod_pid = 0;
-	e->place.agent_pid = 0;
+	e->ns_context.mnt_ns = 0;
+	e->ns_context.pod_pid = 0;
+	e->ns_context.agent_pid = 0;
 	return e;
 }
 
@@ -45,7 +45,7 @@ int BPF_PROG(process_exec, struct task_struct *task)
 		return 0;
 	e = event_new(BPFPROF_KIND_EXEC, task);
 	if (e) {
-		place_fill(&e->place, task);
+		ns_context_fill(&e->ns_context, task);
 		bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
 	}
 	return 0;
@@ -94,7 +94,7 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
 	task_id_fill(&e->parent, parent);
 	task_id_fill(&e->child, child);
 	BPF_CORE_READ_STR_INTO(&e->comm, child, comm);
-	place_fill(&e->place, child);
+	ns_context_fill(&e->ns_context, child);
 	/* If each process is hooked by itself, user space may have to hook the child at once. */
 	bpf_ringbuf_submit(e, asked && cfg.fork_wakes ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
 	return 0;

@@ -52,7 +52,7 @@ struct bpfprof_task_id {
  * has ended. The kernel sends them when a process begins, with its mappings and with a miss (the first
  * sample of an unknown process is a miss), so other samples do not pay for them.
  */
-struct bpfprof_place {
+struct bpfprof_ns_context {
 	__u64 mnt_ns; /* number of its mount namespace, never reused; 0 = not known */
 	__u32 pod_pid; /* its pid in its own pid namespace, 0 = not known */
 	__u32 agent_pid; /* its pid in the pid namespace cfg.pid_ns, 0 = it has none there */
@@ -60,6 +60,6 @@ struct bpfprof_place {
 
 _Static_assert(sizeof(struct bpfprof_record) == 24, "wire");
 _Static_assert(sizeof(struct bpfprof_task_id) == 24, "wire");
-_Static_assert(sizeof(struct bpfprof_place) == 16, "wire");
+_Static_assert(sizeof(struct bpfprof_ns_context) == 16, "wire");
 
 #endif

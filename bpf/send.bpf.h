@@ -115,7 +115,7 @@ static __always_inline void miss_prepare(struct unwind_reader *r, struct task_st
 		r->rec.at.regs[i] = r->state.regs[i];
 	r->rec.at.regs_valid = r->state.valid;
 	r->rec.at.pc_exact = r->state.exact;
-	place_fill(&r->rec.at.place, task);
+	ns_context_fill(&r->rec.at.ns_context, task);
 	miss_returns(r);
 	if (sp - r->rec.at.stack_va > RED_ZONE_BYTES)
 		window_begin(r, task, sp);

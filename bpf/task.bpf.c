@@ -125,7 +125,7 @@ int task_vmas(struct bpf_iter__task_vma *ctx)
 	if (s->session != ctx->meta->session_id || s->rec.task.pid != task->tgid) {
 		s->session = ctx->meta->session_id;
 		BPF_CORE_READ_STR_INTO(&s->rec.comm, task, group_leader, comm);
-		place_fill(&s->rec.place, task);
+		ns_context_fill(&s->rec.ns_context, task);
 		origin_fill(&s->rec.origin, task);
 	}
 	task_id_fill(&s->rec.task, task);

@@ -144,7 +144,7 @@ static __always_inline void title_send(struct bpfprof_titled *t, struct task_str
 	 */
 	record_fill(&e->rec, BPFPROF_KIND_TITLE, size);
 	task_id_fill(&e->task, task);
-	place_fill(&e->place, task);
+	ns_context_fill(&e->ns_context, task);
 	e->lost = t->lost;
 	e->verdict = verdict;
 	t->lost = 0;

@@ -125,8 +125,9 @@ static void add_with(uint32_t pid, struct aggregate_input facts)
 
 static void add_in(uint32_t pid, uint64_t mnt_ns, const struct container *container)
 {
-	add_with(pid, (struct aggregate_input){ .place = { .mnt_ns = mnt_ns, .pod_pid = pid - 100 },
-						.container = container });
+	add_with(pid,
+		 (struct aggregate_input){ .ns_context = { .mnt_ns = mnt_ns, .pod_pid = pid - 100 },
+					   .container = container });
 }
 
 static struct container container_of_pod(const char *id, const char *pod)

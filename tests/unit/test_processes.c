@@ -493,28 +493,28 @@ Test(processes, model)
 	}
 }
 
-static struct bpfprof_place place_of(uint64_t mnt_ns, uint32_t pod_pid)
+static struct bpfprof_ns_context ns_context_of(uint64_t mnt_ns, uint32_t pod_pid)
 {
-	return (struct bpfprof_place){ .mnt_ns = mnt_ns, .pod_pid = pod_pid };
+	return (struct bpfprof_ns_context){ .mnt_ns = mnt_ns, .pod_pid = pod_pid };
 }
 
-Test(processes, place)
+Test(processes, ns_context)
 {
-	static const struct bpfprof_place unknown;
-	struct bpfprof_place place = place_of(7, 12);
+	static const struct bpfprof_ns_context unknown;
+	struct bpfprof_ns_context ns_context = ns_context_of(7, 12);
 	struct process *process = get(1, 10, 0);
 
-	process_place_set(process, &place);
+	process_ns_context_set(process, &ns_context);
 	/* A field that is not known stays. */
-	process_place_set(process, &unknown);
-	cr_expect_eq(process->place.mnt_ns, 7);
-	cr_expect_eq(process->place.pod_pid, 12);
-	place = place_of(8, 12);
-	process_place_set(process, &place);
-	cr_expect_eq(process->place.mnt_ns, 8);
+	process_ns_context_set(process, &unknown);
+	cr_expect_eq(process->ns_context.mnt_ns, 7);
+	cr_expect_eq(process->ns_context.pod_pid, 12);
+	ns_context = ns_context_of(8, 12);
+	process_ns_context_set(process, &ns_context);
+	cr_expect_eq(process->ns_context.mnt_ns, 8);
 	cr_expect_eq(get(1, 10, 1), process);
-	cr_expect_eq(process->place.mnt_ns, 0);
-	cr_expect_eq(process->place.pod_pid, 0);
+	cr_expect_eq(process->ns_context.mnt_ns, 0);
+	cr_expect_eq(process->ns_context.pod_pid, 0);
 }
 
 /* Each process has its own state of each room; a child gets a copy only if the part says so. */

@@ -52,8 +52,8 @@ void ray_roles_poll(struct sampler *sampler, struct process *process,
 {
 	char argv[PROC_CMDLINE_MAX], text[RAY_ROLE_TEXT_MAX] = DRIVER;
 	const size_t prefix = sizeof(DRIVER) - 1;
-	uint32_t pid =
-		session_own_pid(&sampler->reader.session, process->pid, process->place.agent_pid);
+	uint32_t pid = session_own_pid(&sampler->reader.session, process->pid,
+				       process->ns_context.agent_pid);
 	enum ray_role role;
 	ssize_t len;
 

@@ -26,9 +26,9 @@
 /* A process outside of bpfprof's pid namespace has no /proc here; it is counted once. */
 static bool is_outside(struct sampler *sampler, struct process *process)
 {
-	if (process->place.agent_pid)
+	if (process->ns_context.agent_pid)
 		return false;
-	if (process->place.mnt_ns && !process->owner->container_due_ns) {
+	if (process->ns_context.mnt_ns && !process->owner->container_due_ns) {
 		process->owner->container_due_ns = UINT64_MAX;
 		sampler->nr_container_outside++;
 	}
@@ -47,7 +47,7 @@ const struct container *sampler_container(struct sampler *sampler, struct proces
 	const struct container *found;
 	uint64_t now_ns;
 
-	process_owner_place(owner, process->place.mnt_ns);
+	process_owner_place(owner, process->ns_context.mnt_ns);
 	if (is_known(owner->container) || is_outside(sampler, process))
 		return owner->container;
 	now_ns = time_monotonic_ns();
@@ -57,8 +57,8 @@ const struct container *sampler_container(struct sampler *sampler, struct proces
 		sampler->nr_container_deferred++;
 		return owner->container;
 	}
-	found = containers_of(sampler->reader.containers, process->place.agent_pid,
-			      process->place.mnt_ns, now_ns);
+	found = containers_of(sampler->reader.containers, process->ns_context.agent_pid,
+			      process->ns_context.mnt_ns, now_ns);
 	if (found)
 		owner->container = found;
 	budget_spend(&sampler->asking, time_monotonic_ns() - now_ns);

@@ -65,8 +65,8 @@ void sampler_input_fill(struct sampler *sampler, const struct sample_view *view,
 		.stop = view->stop,
 		.unmerged = view->unmerged,
 		.own_pid = session_own_pid(&sampler->reader.session, view->sample->task.pid,
-					   view->place.agent_pid),
-		.place = view->place,
+					   view->ns_context.agent_pid),
+		.ns_context = view->ns_context,
 		.title = view->title,
 	};
 

@@ -69,13 +69,14 @@ void sampler_ranks_scan(struct sampler *sampler, struct process *process)
 
 	if (process->ranks_known)
 		return;
-	pid = session_own_pid(&sampler->reader.session, process->pid, process->place.agent_pid);
+	pid = session_own_pid(&sampler->reader.session, process->pid,
+			      process->ns_context.agent_pid);
 	if (!pid || process->dead) {
 		/*
 		 * A later event may bring the pid in bpfprof's namespace; each case is counted
 		 * once.
 		 */
-		if (process->dead || process->place.mnt_ns) {
+		if (process->dead || process->ns_context.mnt_ns) {
 			process->ranks_known = true;
 			sampler->ranks.exited += process->dead;
 			sampler->ranks.outside += !process->dead;

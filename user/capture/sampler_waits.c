@@ -82,7 +82,7 @@ static void view_begin(struct sampler *sampler, struct sample_view *view,
 	if (!process || process->start_ns != sample->task.start_ns)
 		return;
 	view->process = process;
-	view->place = process->place;
+	view->ns_context = process->ns_context;
 	view->title = process->title;
 }
 

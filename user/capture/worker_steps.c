@@ -325,7 +325,7 @@ void worker_steps_title(struct worker_steps *all, const struct bpfprof_title_eve
 		return;
 	if (!worker->own_pid)
 		worker->own_pid = session_own_pid(&all->sampler->reader.session, e->task.pid,
-						  process ? process->place.agent_pid : 0);
+						  process ? process->ns_context.agent_pid : 0);
 	worker_is_asked_for(all, worker);
 	if (e->task.tid != e->task.pid)
 		give_up(all, worker);

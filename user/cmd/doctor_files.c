@@ -33,9 +33,9 @@ static void container_line(struct requirements *reqs, struct thread_reader *read
 	};
 	/* A process outside of bpfprof's pid namespace has no /proc here. */
 	const struct container *container =
-		process->place.agent_pid
-			? containers_of(reader->containers, process->place.agent_pid,
-					process->place.mnt_ns, time_monotonic_ns())
+		process->ns_context.agent_pid
+			? containers_of(reader->containers, process->ns_context.agent_pid,
+					process->ns_context.mnt_ns, time_monotonic_ns())
 			: NULL;
 	const struct containers_stats *stats = containers_stats(reader->containers);
 

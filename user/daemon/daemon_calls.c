@@ -332,7 +332,7 @@ static void process_choose(struct daemon *daemon, const struct call_table_proces
 	const struct process *place =
 		processes_find(daemon->sampler.reader.processes, process->kernel_pid);
 	uint32_t own_pid = session_own_pid(session, process->kernel_pid,
-					   place ? place->place.agent_pid : process->pid);
+					   place ? place->ns_context.agent_pid : process->pid);
 	const struct tasks_choice choice = { .kernel_pid = process->kernel_pid,
 					     .tids = &own_pid,
 					     .nr = 1 };

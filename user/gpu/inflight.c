@@ -136,7 +136,8 @@ static void process_begin(struct gpu_inflight *inflight, uint32_t pid)
 	bool nccl;
 
 	nccl = process && has_nccl(inflight, process);
-	own_pid = process ? session_own_pid(&sampler->reader.session, pid, process->place.agent_pid)
+	own_pid = process ? session_own_pid(&sampler->reader.session, pid,
+					    process->ns_context.agent_pid)
 			  : 0;
 	if (!own_pid)
 		return;

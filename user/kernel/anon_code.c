@@ -170,7 +170,7 @@ static uint64_t learn(struct anon_code *code, const struct process *process,
 {
 	struct code_memory memory = { .code = code,
 				      .pid = session_own_pid(code->session, process->pid,
-							     process->place.agent_pid) };
+							     process->ns_context.agent_pid) };
 	struct code_area area = { .read = code_memory_read,
 				  .arg = &memory,
 				  .start = mapping->start,

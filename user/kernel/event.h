@@ -52,7 +52,7 @@ struct sample_view {
 	uint32_t stop; /* enum bpfprof_stop */
 	uint32_t unmerged; /* enum python_unmerged: why Python and native frames did not pair up */
 	struct process *process; /* its process, or NULL if unknown */
-	struct bpfprof_place place;
+	struct bpfprof_ns_context ns_context;
 	const char *title; /* title of a Ray worker, see proc/title.h; NULL: none */
 	/* The call of this stack; NULL: a sample of the clock. */
 	const struct bpfprof_gpu_call *call;

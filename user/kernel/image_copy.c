@@ -183,7 +183,7 @@ void image_copies_take(struct images *images, struct session *session,
 	size_t i;
 
 	*ret_cost_ns = 0;
-	copier.pid = session_own_pid(session, process->pid, process->place.agent_pid);
+	copier.pid = session_own_pid(session, process->pid, process->ns_context.agent_pid);
 	if (!copier.pid)
 		return;
 	vmas_read(session, runner, copier.pid, VMAS_ALL_PARTS, collect_part, &parts, ret_cost_ns);

@@ -88,7 +88,8 @@ static bool has_ended(pid_t pid, bool zombies)
 static bool process_has_ended(const struct liveness *liveness, const struct process *process,
 			      bool zombies)
 {
-	uint32_t own = session_own_pid(liveness->session, process->pid, process->place.agent_pid);
+	uint32_t own =
+		session_own_pid(liveness->session, process->pid, process->ns_context.agent_pid);
 
 	return own && has_ended((pid_t)own, zombies);
 }

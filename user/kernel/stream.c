@@ -204,17 +204,17 @@ static bool miss_parse(struct walker_miss *ret, const struct bpfprof_sample *sam
 	return head + sizeof(*ret->at) + entries + ret->at->stack_len <= size;
 }
 
-/* A miss has the place of its process, so the place is known even if the process has exited. */
-static void place_take(struct sample_view *view, struct process *process,
-		       const struct walker_miss *miss)
+/* A miss has the namespaces of its process, so they are known even if the process has exited. */
+static void ns_context_take(struct sample_view *view, struct process *process,
+			    const struct walker_miss *miss)
 {
 	if (miss)
-		view->place = miss->at->place;
+		view->ns_context = miss->at->ns_context;
 	if (!process || process->start_ns != view->sample->task.start_ns)
 		return;
-	process_place_set(process, &view->place);
+	process_ns_context_set(process, &view->ns_context);
 	view->process = process;
-	view->place = process->place;
+	view->ns_context = process->ns_context;
 }
 
 static void on_sample(struct stream *stream, const struct bpfprof_sample *sample, size_t size)
@@ -251,7 +251,7 @@ static void on_sample(struct stream *stream, const struct bpfprof_sample *sample
 	process = processes_find(stream->walker->processes, sample->task.pid);
 	if (process)
 		process->sampled = true;
-	place_take(&view, process, is_miss ? &miss : NULL);
+	ns_context_take(&view, process, is_miss ? &miss : NULL);
 	if (sample->nr_python || (process && process->pythons->nr))
 		merge(stream, process, &view);
 	if (sample->flags & BPFPROF_SAMPLE_RAY || (process && process->title))
@@ -304,7 +304,7 @@ static void on_event(struct stream *stream, const struct bpfprof_process_event *
 		if (!process)
 			return;
 		process->known_ns = stream->now_ns;
-		process_place_set(process, &e->place);
+		process_ns_context_set(process, &e->ns_context);
 		/*
 		 * The listener comes first, then the mappings: the process may end soon, and its
 		 * container with it.
@@ -338,12 +338,12 @@ static void on_fork(struct stream *stream, const struct bpfprof_fork_event *e)
 
 	processes_fork(stream->walker->processes, &e->parent, &e->child);
 	child = processes_find(stream->walker->processes, e->child.pid);
-	/* Its only sample may come when it ends, too late to read its place. */
+	/* Its only sample may come when it ends, too late to read its namespaces. */
 	if (!child && processes_count(stream->walker->processes) < PROCESSES_MAX / 2)
 		child = processes_get(stream->walker->processes, &e->child);
 	if (!child || child->start_ns != e->child.start_ns)
 		return;
-	process_place_set(child, &e->place);
+	process_ns_context_set(child, &e->ns_context);
 	parent = processes_find(stream->walker->processes, e->parent.pid);
 	if (parent && parent->start_ns == e->parent.start_ns && child->mappings_known)
 		walker_forked(stream->walker, parent, child);
@@ -367,7 +367,7 @@ static void on_title(struct stream *stream, const void *data, size_t size)
 	memset((char *)e + size, 0, sizeof(*e) - size);
 	process = processes_get(stream->walker->processes, &e->task);
 	if (process)
-		process_place_set(process, &e->place);
+		process_ns_context_set(process, &e->ns_context);
 	emit(stream, &(struct event){ .kind = EVENT_TITLE, .title = e, .process = process });
 }
 

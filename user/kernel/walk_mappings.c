@@ -35,7 +35,7 @@ struct collected {
 	struct process_mapping *mappings;
 	size_t nr, cap;
 	struct bpfprof_task_id task;
-	struct bpfprof_place place;
+	struct bpfprof_ns_context ns_context;
 	struct bpfprof_origin origin;
 	uint32_t own_pid; /* in our pid namespace */
 	uint64_t program_va; /* entry point of the program, 0: not sent */
@@ -64,7 +64,7 @@ static void collect(void *arg, const struct bpfprof_vma_record *record, const ch
 	struct collected *c = arg;
 
 	c->task = record->task;
-	c->place = record->place;
+	c->ns_context = record->ns_context;
 	c->origin = record->origin;
 	if (record->vma.flags & BPFPROF_VMA_DATA) /* a record of an earlier pass that hung */
 		return;
@@ -161,7 +161,7 @@ int walker_publish(struct walker *walker, struct process *process, uint64_t now_
 
 uint32_t walker_own_pid(const struct walker *walker, const struct process *process)
 {
-	return session_own_pid(walker->session, process->pid, process->place.agent_pid);
+	return session_own_pid(walker->session, process->pid, process->ns_context.agent_pid);
 }
 
 /*
@@ -224,10 +224,10 @@ static void origin_take(struct walker *walker, const struct process *process,
 {
 	__cleanup(free_mem) char *root = NULL;
 	struct origin origin = { .pid = c->own_pid,
-				 .pod_pid = c->place.pod_pid,
+				 .pod_pid = c->ns_context.pod_pid,
 				 .start_ns = c->task.start_ns,
 				 .exec_id = c->task.exec_id,
-				 .mnt_ns = c->place.mnt_ns,
+				 .mnt_ns = c->ns_context.mnt_ns,
 				 .facts = c->origin };
 	uint64_t cost_ns;
 
@@ -262,7 +262,7 @@ static int mappings_take(struct walker *walker, struct process *process, struct 
 	remapped_find(&remapped, &c->mappings, &c->nr);
 	budget_spend(&walker->reading, remapped.cost_ns);
 	differ = process_mappings_set(process, c->mappings, c->nr);
-	process_place_set(process, &c->place);
+	process_ns_context_set(process, &c->ns_context);
 	executed = c->program_va ? process_mapping_find(process, c->program_va) : NULL;
 	process->program = program_find(walker, process, executed);
 	origin_take(walker, process, c);
@@ -278,7 +278,7 @@ static int mappings_take(struct walker *walker, struct process *process, struct 
 void walker_forked(struct walker *walker, const struct process *parent, const struct process *child)
 {
 	struct origin ids = { .pid = walker_own_pid(walker, child),
-			      .pod_pid = child->place.pod_pid,
+			      .pod_pid = child->ns_context.pod_pid,
 			      .start_ns = child->start_ns,
 			      .since_ns = child->start_ns,
 			      .exec_id = child->exec_id };
@@ -346,7 +346,7 @@ int walker_learn(struct walker *walker, uint32_t pid, uint64_t now_ns,
 			*ret_task = c.task;
 		process = processes_get(walker->processes, &c.task);
 		if (process)
-			process_place_set(process, &c.place);
+			process_ns_context_set(process, &c.ns_context);
 		err = process && !process->mappings_known
 			      ? mappings_take(walker, process, &c, true, now_ns)
 			      : 0;

@@ -193,7 +193,7 @@ static void process_start_over(struct processes *processes, struct process *proc
 	processes->retire(processes->arg, process);
 	process->start_ns = task->start_ns;
 	process->exec_id = task->exec_id;
-	process->place = (struct bpfprof_place){ 0 };
+	process->ns_context = (struct bpfprof_ns_context){ 0 };
 	process->nr_mappings = 0;
 	process->mappings_known = false;
 	process->program = 0;
@@ -304,14 +304,14 @@ void process_read_took(struct process *process, uint64_t cost_ns, bool timed_out
 	process->read_last_ns = cost_ns;
 }
 
-void process_place_set(struct process *process, const struct bpfprof_place *place)
+void process_ns_context_set(struct process *process, const struct bpfprof_ns_context *ns_context)
 {
-	if (place->pod_pid)
-		process->place.pod_pid = place->pod_pid;
-	if (place->agent_pid)
-		process->place.agent_pid = place->agent_pid;
-	if (place->mnt_ns)
-		process->place.mnt_ns = place->mnt_ns;
+	if (ns_context->pod_pid)
+		process->ns_context.pod_pid = ns_context->pod_pid;
+	if (ns_context->agent_pid)
+		process->ns_context.agent_pid = ns_context->agent_pid;
+	if (ns_context->mnt_ns)
+		process->ns_context.mnt_ns = ns_context->mnt_ns;
 }
 
 int process_ranks_set(struct process *process, const struct ranks *ranks)

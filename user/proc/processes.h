@@ -46,7 +46,7 @@ struct process {
 	uint32_t pid;
 	uint64_t start_ns;
 	uint64_t exec_id;
-	struct bpfprof_place place;
+	struct bpfprof_ns_context ns_context;
 	struct process_mapping *mappings; /* sorted, none overlaps another */
 	size_t nr_mappings, cap_mappings;
 	bool mappings_known; /* read from the kernel, or copied from the parent */
@@ -111,8 +111,8 @@ void processes_expire(struct processes *processes, uint64_t now_ns);
  * always becomes the estimate.
  */
 void process_read_took(struct process *process, uint64_t cost_ns, bool timed_out);
-/* Copies the fields of place that are not 0. */
-void process_place_set(struct process *process, const struct bpfprof_place *place);
+/* Copies the fields that are not 0. */
+void process_ns_context_set(struct process *process, const struct bpfprof_ns_context *ns_context);
 /* Stores what the environment says, which may be nothing. 0 or -ENOMEM. */
 int process_ranks_set(struct process *process, const struct ranks *ranks);
 

@@ -83,9 +83,9 @@ static void process_complete(struct aggregate *a, struct aggregate_process *proc
 	uint32_t container;
 
 	if (!process->mnt_ns)
-		process->mnt_ns = input->place.mnt_ns;
+		process->mnt_ns = input->ns_context.mnt_ns;
 	if (!process->pod_pid)
-		process->pod_pid = input->place.pod_pid;
+		process->pod_pid = input->ns_context.pod_pid;
 	if (!process->agent_pid)
 		process->agent_pid = input->own_pid;
 	if (input->program)
@@ -111,7 +111,8 @@ static void process_complete(struct aggregate *a, struct aggregate_process *proc
 static bool is_elsewhere(const struct aggregate_process *process,
 			 const struct aggregate_input *input)
 {
-	return process->mnt_ns && input->place.mnt_ns && process->mnt_ns != input->place.mnt_ns;
+	return process->mnt_ns && input->ns_context.mnt_ns &&
+	       process->mnt_ns != input->ns_context.mnt_ns;
 }
 
 static const char *title_of(const struct aggregate *a, const struct aggregate_process *process)

@@ -132,7 +132,7 @@ struct aggregate_input {
 	bool again; /* for aggregate_add_call(): its stack was counted before */
 	uint32_t own_pid; /* in our own pid namespace, 0: it has none there, or not known */
 	uint32_t program; /* image of its executable, 0: not known yet */
-	struct bpfprof_place place;
+	struct bpfprof_ns_context ns_context;
 	const struct container *container; /* copied; NULL: none, or not known yet */
 	const char
 		*title; /* of a Ray worker, at most AGGREGATE_TITLE_BYTES with the NUL; or NULL */

@@ -68,9 +68,9 @@ static void process_fill(struct rolled_over *c, const struct aggregate_view *fro
 	memcpy(c->sample.leader_comm, process->comm, sizeof(c->sample.leader_comm));
 	c->input.own_pid = process->agent_pid;
 	c->input.program = process->program;
-	c->input.place.mnt_ns = process->mnt_ns;
-	c->input.place.pod_pid = process->pod_pid;
-	c->input.place.agent_pid = process->agent_pid;
+	c->input.ns_context.mnt_ns = process->mnt_ns;
+	c->input.ns_context.pod_pid = process->pod_pid;
+	c->input.ns_context.agent_pid = process->agent_pid;
 	if (process->title)
 		c->input.title = from->titles + process->title;
 	if (process->role)

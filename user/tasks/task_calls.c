@@ -44,7 +44,7 @@ int task_change_read(struct task_change *ret, struct task_change_texts *texts,
 	texts->old_comm[BPFPROF_COMM_LEN] = 0;
 	*ret = (struct task_change){
 		.pid = task->pid,
-		.own_pid = session_own_pid(session, task->pid, event->place.agent_pid),
+		.own_pid = session_own_pid(session, task->pid, event->ns_context.agent_pid),
 		.start_ns = task->start_ns,
 		.ts_ns = event->rec.ts_ns,
 		.main_thread = task->tid == task->pid,

@@ -442,7 +442,8 @@ static bool process_has_changed(struct gpu_probes *probes, const struct process 
 
 static void process_scan(struct gpu_probes *probes, const struct process *process)
 {
-	uint32_t own_pid = session_own_pid(probes->session, process->pid, process->place.agent_pid);
+	uint32_t own_pid =
+		session_own_pid(probes->session, process->pid, process->ns_context.agent_pid);
 	size_t at = 0;
 	int file;
 
