@@ -104,7 +104,7 @@ def host_paths(pod):
     return {volume["name"]: volume["hostPath"]["path"] for volume in pod["volumes"]}
 
 
-def check_pod(pod):
+def check_pod(pod, name):
     """What the whole pod has."""
     for key in ("hostNetwork", "hostIPC", "initContainers", "shareProcessNamespace"):
         check(not pod.get(key), "%s: %s" % (key, pod.get(key)))
@@ -115,7 +115,7 @@ def check_pod(pod):
     same("services in the environment", pod["enableServiceLinks"], False)
     same("securityContext", pod["securityContext"], {
         "runAsUser": 0, "runAsGroup": 0, "seccompProfile": {"type": "RuntimeDefault"},
-        "seLinuxOptions": {"type": "spc_t"}})
+        "seLinuxOptions": {"type": "spc_t"}, **({"supplementalGroups": [9464]} if name == "s3" else {})})
     same("nodes", pod["nodeSelector"], {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"})
     same("tolerations", pod["tolerations"], [{"operator": "Exists"}])  # nvidia.com/gpu and all others
     check(pod["terminationGracePeriodSeconds"] >= 30, "no time to write the last interval")
@@ -182,7 +182,7 @@ def check_documents(documents, name):
     labels = spec["template"]["metadata"]["labels"]
     same("selector", {**labels, **spec["selector"]["matchLabels"]}, labels)
     pod = spec["template"]["spec"]
-    check_pod(pod)
+    check_pod(pod, name)
     check_agent(pod, agent_of(documents), name)
     same("containers", [one["name"] for one in pod["containers"]],
          ["bpfprof"] + (["s3"] if name == "s3" else []))
@@ -250,6 +250,9 @@ def flags(context):
         same("address", [one for one in args if one.startswith("--listen")],
              ["--listen=0.0.0.0:9464"])
         check("--allow-remote-profiling" not in str(args), "anybody could profile")
+        same("mode of files", [one for one in args if one.startswith("--file-mode")], ["--file-mode=0640"])
+        same("group of files", [one for one in args if one.startswith("--group")],
+             ["--group=9464"] if name == "s3" else [])
         same("push", any(one.startswith("--push=") for one in args), name == "pyroscope")
         variables = [key for one in documents if one["kind"] == "ConfigMap" for key in one["data"]]
         check(all(key.startswith("BPFPROF_DAEMON_") for key in variables),
@@ -505,7 +508,10 @@ def at_two_in_the_morning(context):
 @test(modes=("root",))
 def sidecar(context):
     """Overlay s3: the container's own words, with a folder in place of the bucket, as its user."""
-    pod = pod_of(kustomize(context, "s3"))
+    documents = kustomize(context, "s3")
+    pod = pod_of(documents)
+    group, = pod["securityContext"]["supplementalGroups"]
+    access = [one for one in agent_of(documents)["args"] if one.startswith(("--file-mode", "--group"))]
     sidecar_of = next(one for one in pod["containers"] if one["name"] == "s3")
     same("securityContext", sidecar_of["securityContext"], {
         "runAsUser": NOBODY, "runAsGroup": NOBODY, "runAsNonRoot": True, "privileged": False,
@@ -516,8 +522,9 @@ def sidecar(context):
     same("limits", sorted(sidecar_of["resources"]["limits"]), ["memory"])
     check(shutil.which("rclone"), "there is no rclone: tests/install-deps")
     profiles, bucket = context.path("profiles"), context.scratch("bucket")
-    daemon = context.start("daemon", "--output", profiles, "--interval", "1s", "--listen", "none",
-                           stderr=subprocess.DEVNULL)
+    os.mkdir(profiles, 0o755)  # as kubelet does
+    daemon = context.start("daemon", "--output", profiles, "--interval", "1s", "--listen", "none", *access,
+                           stderr=subprocess.DEVNULL, extra_groups=[group])
     containers.wait_for("no profile", lambda: os.path.exists(profiles + "/latest.html"), 20)
     time.sleep(1.2)
     daemon.terminate()
@@ -528,7 +535,7 @@ def sidecar(context):
     check("/profiles " in script and '"s3:$BUCKET/$NODE"' in script, script)
     copier = context.spawn(
         [shell, option, script.replace("/profiles ", profiles + " ")], user=NOBODY, group=NOBODY,
-        extra_groups=[], plain=True, start_new_session=True,
+        extra_groups=[group], plain=True, start_new_session=True,
         env={"BUCKET": "b", "NODE": "n1", "HOME": "/", "RCLONE_CONFIG_S3_TYPE": "alias",
              "RCLONE_CONFIG_S3_REMOTE": bucket})
     wanted = {name for name in os.listdir(profiles) if name.startswith("cpu-")}

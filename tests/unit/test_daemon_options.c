@@ -80,6 +80,18 @@ Test(daemon_options, wrong)
 		{ "--retain-bytes", "1X", "bytes" },
 		{ "--retain-bytes", "99999999999T", "bytes" },
 		{ "--max-memory", "47M", "at least 48M" },
+		{ "--file-mode", "", "0600, 0640 or 0644" },
+		{ "--file-mode", "0666", "0600, 0640 or 0644" },
+		{ "--file-mode", "0400", "0600, 0640 or 0644" },
+		{ "--file-mode", "0750", "0600, 0640 or 0644" },
+		{ "--file-mode", "648", "0600, 0640 or 0644" },
+		{ "--file-mode", "u=rw", "0600, 0640 or 0644" },
+		{ "--group", "", "no such group" },
+		{ "--group", "no-such-group", "no such group" },
+		{ "--group", "12x", "no such group" },
+		{ "--group", "-1", "no such group" },
+		{ "--group", "4294967295", "no number of a group" },
+		{ "--group", "4294967296", "no number of a group" },
 		{ "--output", "", "folder" },
 		{ "--output", "-", "folder" },
 		{ "--output", "%q", "understood" },
@@ -113,6 +125,29 @@ Test(daemon_options, wrong)
 	buf_reset(&error);
 	cr_expect_eq(CONFIGURE(&options, &config, "--interval", "5m"), -EINVAL);
 	cr_expect(strstr(error.data, "--output is missing"));
+}
+
+Test(daemon_options, access)
+{
+	struct daemon_options options;
+	struct config config;
+
+	cr_assert_eq(CONFIGURE(&options, &config, "-o", "x"), 0);
+	cr_expect_eq(options.access.file_mode, 0);
+	cr_expect(!options.access.has_group);
+	options_fini(&daemon_flags, &options);
+	cr_assert_eq(
+		CONFIGURE(&options, &config, "-o", "x", "--file-mode", "644", "--group", "root"),
+		0);
+	cr_expect_eq(options.access.file_mode, 0644);
+	cr_expect(options.access.has_group && options.access.group == 0);
+	options_fini(&daemon_flags, &options);
+	cr_assert_eq(CONFIGURE(&options, &config, "-o", "x", "--file-mode", "0600", "--group",
+			       "4294967294"),
+		     0);
+	cr_expect_eq(options.access.file_mode, 0600);
+	cr_expect(options.access.has_group && options.access.group == 4294967294);
+	options_fini(&daemon_flags, &options);
 }
 
 /* Options for hooked libraries; the file may have them, too. */

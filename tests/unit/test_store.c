@@ -17,6 +17,7 @@
 #define BYTES 1000 /* of one file in these tests */
 
 static const struct store_limits no_limits = { .age_seconds = UINT32_MAX, .bytes = UINT64_MAX / 4 };
+static const struct store_access plain;
 static char folder[] = "/tmp/bpfprof-store-XXXXXX";
 
 static void setup(void)
@@ -62,7 +63,7 @@ static struct store *opened(void)
 {
 	struct store *store;
 
-	cr_assert_eq(store_open(&store, "."), 0);
+	cr_assert_eq(store_open(&store, ".", &plain), 0);
 	return store;
 }
 
@@ -331,10 +332,10 @@ Test(store, one_at_a_time)
 {
 	struct store *store = opened(), *other = NULL;
 
-	cr_expect_eq(store_open(&other, "."), -EBUSY);
+	cr_expect_eq(store_open(&other, ".", &plain), -EBUSY);
 	cr_expect_null(other);
 	store_close(store);
-	cr_assert_eq(store_open(&other, "."), 0);
+	cr_assert_eq(store_open(&other, ".", &plain), 0);
 	store_close(other);
 }
 
@@ -343,7 +344,7 @@ Test(store, makes_folders)
 	struct store_counts counts = { 0 };
 	struct store *store;
 
-	cr_assert_eq(store_open(&store, "a/b/c"), 0);
+	cr_assert_eq(store_open(&store, "a/b/c", &plain), 0);
 	cr_assert_eq(set_write(store, START, &no_limits, &counts), 0);
 	cr_expect(there("a/b/c/cpu-20231114T221320Z-60s.html"));
 	/* The folder is replaced under us. */
@@ -352,8 +353,118 @@ Test(store, makes_folders)
 	cr_expect(there("a/b/c/cpu-20231114T221420Z-60s.html"));
 	store_close(store);
 	file_make("file", 1);
-	cr_expect_eq(store_open(&store, "file"), -ENOTDIR);
-	cr_expect_eq(store_open(&store, "file/below"), -ENOTDIR);
+	cr_expect_eq(store_open(&store, "file", &plain), -ENOTDIR);
+	cr_expect_eq(store_open(&store, "file/below", &plain), -ENOTDIR);
+}
+
+static unsigned int mode_of(const char *name)
+{
+	struct stat st;
+
+	cr_assert_eq(stat(name, &st), 0, "%s", name);
+	return st.st_mode & 07777;
+}
+
+/* Files and all folders on the way, also those of pods. The user's wish counts more than the umask. */
+Test(store, modes)
+{
+	static const struct {
+		unsigned int file_mode, umask, file, folder;
+	} cases[] = {
+		{ 0, 022, 0640, 0750 },	   { 0, 077, 0600, 0700 },    { 0, 0, 0640, 0750 },
+		{ 0640, 077, 0640, 0750 }, { 0600, 022, 0600, 0700 }, { 0644, 077, 0644, 0755 },
+	};
+	const char *const names[] = { "ml", "pod-0" };
+	struct store_counts counts = { 0 };
+	struct store *store, *below;
+	char path[32];
+	size_t i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		umask(cases[i].umask);
+		snprintf(path, sizeof(path), "%zu/b", i);
+		cr_assert_eq(store_open(&store, path,
+					&(struct store_access){ .file_mode = cases[i].file_mode }),
+			     0);
+		cr_assert_eq(store_open_below(&below, store, names, 2, true), 0);
+		cr_assert_eq(set_write(below, START, &no_limits, &counts), 0);
+		store_close(below);
+		store_close(store);
+		cr_assert_eq(chdir(path), 0);
+		cr_expect_eq(mode_of(".."), cases[i].folder, "%zu: %o", i, mode_of(".."));
+		cr_expect_eq(mode_of("."), cases[i].folder, "%zu: %o", i, mode_of("."));
+		cr_expect_eq(mode_of("ml"), cases[i].folder, "%zu: %o", i, mode_of("ml"));
+		cr_expect_eq(mode_of("ml/pod-0"), cases[i].folder);
+		cr_expect_eq(mode_of("ml/pod-0/latest.pb.gz"), cases[i].file, "%zu: %o", i,
+			     mode_of("ml/pod-0/latest.pb.gz"));
+		cr_assert_eq(chdir("../.."), 0);
+	}
+}
+
+/* A folder that existed keeps its mode unless the user asks for another one. */
+Test(store, modes_of_old_folders)
+{
+	static const struct {
+		unsigned int before, file_mode, after;
+		bool open;
+	} cases[] = {
+		{ 0755, 0, 0755, true },      { 0750, 0, 0750, false },
+		{ 0700, 0, 0700, false },     { 0751, 0, 0751, true },
+		{ 0755, 0640, 0750, false },  { 0755, 0600, 0700, false },
+		{ 0750, 0644, 0755, false },  { 0755, 0644, 0755, false },
+		{ 0757, 0644, 0755, false },  { 02777, 0640, 02750, false },
+		{ 01777, 0640, 01777, true }, { 0711, 0644, 0755, false },
+	};
+	struct store_access access;
+	struct store *store;
+	struct stat st;
+	size_t i;
+
+	cr_assert_eq(mkdir("old", 0700), 0);
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		access = (struct store_access){ .file_mode = cases[i].file_mode };
+		cr_assert_eq(chmod("old", cases[i].before), 0);
+		cr_assert_eq(store_open(&store, "old", &access), 0);
+		cr_expect_eq(mode_of("old"), cases[i].after, "%zu: %o", i, mode_of("old"));
+		cr_assert_eq(fstat(store_fd(store), &st), 0);
+		cr_expect_eq(store_access_is_open(&access, &st), cases[i].open, "%zu", i);
+		store_close(store);
+	}
+}
+
+Test(store, group)
+{
+	struct store_access access = { .group = 12345, .has_group = true };
+	struct store_counts counts = { 0 };
+	struct store *store;
+	struct stat st;
+
+	umask(077);
+	if (geteuid()) /* must be in it */
+		access.group = getegid();
+	cr_assert_eq(store_open(&store, "a/b", &access), 0);
+	cr_expect_eq(store_check(store), 0);
+	cr_assert_eq(set_write(store, START, &no_limits, &counts), 0);
+	cr_expect(!stat("a", &st) && st.st_gid == access.group && (st.st_mode & 07777) == 0750);
+	cr_expect(!stat("a/b", &st) && st.st_gid == access.group && (st.st_mode & 07777) == 0750);
+	cr_expect(!stat("a/b/latest.html", &st) && st.st_gid == access.group &&
+		  (st.st_mode & 07777) == 0640);
+	store_close(store);
+	if (geteuid())
+		return;
+	/* Of a user outside of that group. */
+	access.group = 23456;
+	cr_assert_eq(chown("a/b", 1000, 23456), 0);
+	cr_assert_eq(chown("a", 1000, 23456), 0);
+	cr_assert_eq(chown(".", 1000, 23456), 0);
+	cr_assert_eq(setresgid(1000, 1000, 1000), 0);
+	cr_assert_eq(setresuid(1000, 1000, 1000), 0);
+	cr_assert_eq(store_open(&store, "a/b", &access), 0);
+	cr_expect_eq(store_check(store), -EPERM);
+	cr_expect_eq(set_write(store, START + 60, &no_limits, &counts), -EPERM);
+	cr_expect(there("a/b/latest.pb.gz") && !there("a/b/cpu-20231114T221420Z-60s.pb.gz"));
+	store_close(store);
+	cr_expect_eq(store_open(&store, "new", &access), -EPERM);
 }
 
 /* A file that cannot be removed is reported, and the new set is still written. */

@@ -30,7 +30,7 @@ static void setup(void)
 {
 	cr_assert(mkdtemp(folder));
 	cr_assert_eq(chdir(folder), 0);
-	cr_assert_eq(store_open(&root, "."), 0);
+	cr_assert_eq(store_open(&root, ".", &(struct store_access){ 0 }), 0);
 }
 
 static void teardown(void)

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -379,13 +380,15 @@ static int folder_name(struct daemon *daemon)
 	return daemon->output ? 0 : -ENOMEM;
 }
 
-static int folder_open(struct daemon *daemon)
+/* Waits for another daemon to end. 0 or -errno. */
+static int folder_lock(struct daemon *daemon)
 {
-	struct store_counts counts = { 0 };
 	int err, waited_ms = 0;
 
 	err = folder_name(daemon);
-	while (!err && (err = store_open(&daemon->store, daemon->output)) == -EBUSY &&
+	while (!err &&
+	       (err = store_open(&daemon->store, daemon->output, &daemon->options->access)) ==
+		       -EBUSY &&
 	       waited_ms < LOCK_WAIT_MS) {
 		if (!waited_ms)
 			log_info("%s: another daemon has it, waiting", daemon->output);
@@ -393,11 +396,54 @@ static int folder_open(struct daemon *daemon)
 		waited_ms += 100;
 		err = 0;
 	}
+	/* Whatever else is wrong with the folder now, may be right later. */
+	if (!err && daemon->options->access.has_group && store_check(daemon->store) == -EPERM)
+		err = -EPERM;
+	return err;
+}
+
+static void folder_failed(const struct daemon *daemon, int err)
+{
+	const char *output = daemon->output ? daemon->output : daemon->options->output;
+
+	if (err == -EPERM && daemon->options->access.has_group)
+		log_error("--group: files in %s cannot be given to group %u: bpfprof must be in "
+			  "that group (systemd: SupplementaryGroups=, Kubernetes: "
+			  "supplementalGroups) or have CAP_CHOWN, and own the folder",
+			  output, daemon->options->access.group);
+	else if (err == -EBUSY)
+		log_error("--output %s: another daemon writes into it", output);
+	else
+		log_error("--output %s: cannot be used: %s", output, strerror(-err));
+}
+
+/* A folder of an earlier version, or one that kubelet has made, keeps its mode. */
+static void folder_warn(const struct daemon *daemon)
+{
+	const struct store_access *access = &daemon->options->access;
+	struct stat st;
+
+	if (!fstat(store_fd(daemon->store), &st) && store_access_is_open(access, &st))
+		log_warn("--output %s: every user can look into this folder, which existed before "
+			 "(mode %04o): %s",
+			 daemon->output, st.st_mode & 07777,
+			 access->file_mode || access->has_group
+				 ? "its mode is left alone, as it belongs to another user or is "
+				   "for everybody; choose a folder below it"
+				 : "add --file-mode 0640 to close it, or --file-mode 0644 if "
+				   "everybody may read profiles");
+	if (faccessat(store_fd(daemon->store), ".", W_OK | X_OK, AT_EACCESS) < 0)
+		log_warn("--output %s: cannot be written: %s; no profile is kept until it can",
+			 daemon->output, strerror(errno));
+}
+
+static int folder_open(struct daemon *daemon)
+{
+	struct store_counts counts = { 0 };
+	int err = folder_lock(daemon);
+
 	if (err) {
-		log_error("--output %s: %s%s",
-			  daemon->output ? daemon->output : daemon->options->output,
-			  err == -EBUSY ? "another daemon writes into it" : "cannot be used: ",
-			  err == -EBUSY ? "" : strerror(-err));
+		folder_failed(daemon, err);
 		return EXIT_FAILED;
 	}
 	if (daemon->options->split == DAEMON_SPLIT_POD)
@@ -410,9 +456,7 @@ static int folder_open(struct daemon *daemon)
 	/* It may work by the time that there is something to write. */
 	if (err)
 		log_warn("%s: %s", daemon->output, strerror(-err));
-	if (faccessat(store_fd(daemon->store), ".", W_OK | X_OK, AT_EACCESS) < 0)
-		log_warn("--output %s: cannot be written: %s; no profile is kept until it can",
-			 daemon->output, strerror(errno));
+	folder_warn(daemon);
 	daemon->totals.sets = counts.sets;
 	daemon->totals.stored_bytes = counts.bytes;
 	daemon->totals.stale_removed = counts.stale;

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/daemon_options.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <grp.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -36,6 +39,39 @@ static int take_output(void *object, const char *value, struct buf *why)
 	if (err && err != -ENOMEM)
 		return value_refuse(why, "the name is too long");
 	return err ? err : value_string(&options->output, value);
+}
+
+static int take_file_mode(void *object, const char *value, struct buf *why)
+{
+	struct daemon_options *options = object;
+	unsigned long mode = strtoul(value, NULL, 8);
+
+	(void)why;
+	if (!*value || value[strspn(value, "01234567")] ||
+	    (mode != 0600 && mode != 0640 && mode != 0644))
+		return -EINVAL;
+	options->access.file_mode = (unsigned int)mode;
+	return 0;
+}
+
+static int take_group(void *object, const char *value, struct buf *why)
+{
+	struct daemon_options *options = object;
+	const struct group *group;
+	char *end;
+	unsigned long number = strtoul(value, &end, 10);
+
+	if (!isdigit((unsigned char)*value) || *end) {
+		group = *value ? getgrnam(value) : NULL;
+		if (!group)
+			return value_refuse(why, "there is no such group on this machine");
+		number = group->gr_gid;
+	} else if (number >= (gid_t)-1) { /* that means no group to chown(2) */
+		return value_refuse(why, "is no number of a group");
+	}
+	options->access.group = (gid_t)number;
+	options->access.has_group = true;
+	return 0;
 }
 
 /* The only word in a file, which may end in a newline. */
@@ -81,6 +117,13 @@ static int take_listen(void *object, const char *value, struct buf *why)
 static const struct flag rows[] = {
 	{ "output", "DIR", "write into this folder, made if need be", FLAG_TEXT, AT(output),
 	  .letter = 'o', .take = take_output },
+	{ "file-mode", "MODE",
+	  "0600, 0640 or 0644: who may read files, and list and\n"
+	  "enter folders, with DIR if that exists (0640)",
+	  FLAG_CUSTOM, AT(access.file_mode), .take = take_file_mode,
+	  .refusal = "must be 0600, 0640 or 0644" },
+	{ "group", "GROUP", "the group of files and folders, a name or a number", FLAG_CUSTOM,
+	  AT(access.has_group), .take = take_group },
 	{ "interval", "DURATION", "time of one profile, 1s to 24h (60s)", FLAG_DURATION,
 	  AT(interval_seconds), .min = NS_PER_SECOND, .max = 86400 * NS_PER_SECOND,
 	  .unit_ns = NS_PER_SECOND, .whole = true, .initial = 60,
@@ -185,7 +228,7 @@ static const char daemon_notes[] =
 	"  bpfprof daemon --output /var/lib/bpfprof --wall    where all threads wait\n"
 	"  bpfprof daemon --output /var/lib/bpfprof --push http://pyroscope:4040\n"
 	"  BPFPROF_OUTPUT=/out BPFPROF_LOG_FORMAT=json bpfprof daemon\n"
-	"  go tool pprof -http :8080 /var/lib/bpfprof/latest.pb.gz\n"
+	"  sudo go tool pprof -top /var/lib/bpfprof/latest.pb.gz\n"
 	"  bpfprof daemon --output /out --allow-remote-profiling /etc/bpfprof.token\n"
 	"  curl -H \"Authorization: Bearer $(cat /etc/bpfprof.token)\" -o x.pb.gz \\\n"
 	"       '127.0.0.1:9464/profile?seconds=10&pod=ml/trainer-0'\n";

@@ -25,6 +25,7 @@ struct daemon_options {
 	char *output; /* folder, pattern with % forms; never empty */
 	uint64_t interval_seconds;
 	struct store_limits limits;
+	struct store_access access;
 	uint64_t max_memory; /* 0: as much as is usual for so many CPUs */
 	enum daemon_split split;
 	char *config; /* or NULL: file with more of the environment (options/config.h) */

@@ -28,31 +28,49 @@
 struct store {
 	char *path;
 	int fd; /* of the folder, locked unless path is NULL */
+	struct store_access access;
 };
 
+/* A folder below that of fd (AT_FDCWD: the current one). Its mode and group are the user's wish. */
+static int folder_make(int fd, const char *name, const struct store_access *access)
+{
+	int made, err;
+
+	if (mkdirat(fd, name, store_folder_mode(access)))
+		return -errno;
+	made = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (made < 0)
+		return -errno;
+	err = store_access_folder(access, made);
+	close(made);
+	return err;
+}
+
 /* Every folder on the way, and the last. */
-static int folders_make(const char *path)
+static int folders_make(const char *path, const struct store_access *access)
 {
 	__cleanup(free_mem) char *copy = strdup(path);
 	char *slash;
+	int err;
 
 	if (!copy)
 		return -ENOMEM;
 	for (slash = strchr(copy + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
 		*slash = 0;
-		mkdir(copy, 0755); /* opening the folder reports what is wrong */
+		folder_make(AT_FDCWD, copy, access); /* opening the folder reports what is wrong */
 		*slash = '/';
 	}
-	return mkdir(copy, 0755) && errno != EEXIST ? -errno : 0;
+	err = folder_make(AT_FDCWD, copy, access);
+	return err == -EEXIST ? 0 : err;
 }
 
 /* The descriptor of the folder, locked. */
-static int folder_open(const char *path)
+static int folder_open(const char *path, const struct store_access *access)
 {
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), err;
 
 	if (fd < 0 && errno == ENOENT) {
-		err = folders_make(path);
+		err = folders_make(path, access);
 		if (err)
 			return err;
 		fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -64,17 +82,23 @@ static int folder_open(const char *path)
 		close(fd);
 		return -EBUSY;
 	}
+	err = store_access_old_folder(access, fd);
+	if (err) {
+		close(fd);
+		return err;
+	}
 	return fd;
 }
 
-int store_open(struct store **ret, const char *path)
+int store_open(struct store **ret, const char *path, const struct store_access *access)
 {
 	struct store *store = calloc(1, sizeof(*store));
 
 	if (!store)
 		return -ENOMEM;
 	store->path = strdup(path);
-	store->fd = store->path ? folder_open(path) : -ENOMEM;
+	store->access = *access;
+	store->fd = store->path ? folder_open(path, access) : -ENOMEM;
 	if (store->fd < 0) {
 		int err = store->fd;
 
@@ -104,21 +128,24 @@ int store_open_below(struct store **ret, const struct store *above, const char *
 	size_t i;
 
 	for (i = 0; i < nr && !err; i++) {
-		if (make && mkdirat(fd, names[i], 0755) && errno != EEXIST)
-			err = -errno;
+		if (make)
+			err = folder_make(fd, names[i], &above->access);
 		next = openat(fd, names[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (next >= 0)
-			err = 0;
-		else if (!err)
-			err = -errno;
+		if (next < 0)
+			err = err && err != -EEXIST ? err : -errno;
+		else
+			err = make ? store_access_old_folder(&above->access, next) : 0;
 		close(fd);
 		fd = next;
 	}
 	if (err) {
+		if (fd >= 0)
+			close(fd);
 		free(store);
 		return err;
 	}
 	store->fd = fd;
+	store->access = above->access;
 	*ret = store;
 	return 0;
 }
@@ -139,7 +166,7 @@ static int folder_refresh(struct store *store)
 	if (!stat(store->path, &at_path) && !fstat(store->fd, &ours) &&
 	    at_path.st_dev == ours.st_dev && at_path.st_ino == ours.st_ino)
 		return 0;
-	fd = folder_open(store->path);
+	fd = folder_open(store->path, &store->access);
 	if (fd < 0)
 		return fd;
 	close(store->fd);
@@ -415,19 +442,36 @@ int store_prune(struct store *store, const struct store_limits *limits, uint64_t
 
 static int temporary_open(struct store *store, char name[STORE_NAME_MAX])
 {
-	int try, fd;
+	int try, fd, err;
 
 	for (try = 0; try < MAX_TRIES; try++) {
 		temporary_name(name);
 		fd = openat(store->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-			    0644);
-		if (fd >= 0)
+			    store_file_mode(&store->access));
+		err = fd < 0 ? -errno : store_access_file(&store->access, fd);
+		if (!err)
 			return fd;
-		if (errno != EEXIST)
+		if (fd >= 0) {
+			close(fd);
+			unlinkat(store->fd, name, 0);
+		}
+		if (err != -EEXIST)
 			break;
 	}
 	name[0] = 0;
-	return -errno;
+	return err;
+}
+
+int store_check(struct store *store)
+{
+	char name[STORE_NAME_MAX];
+	int fd = temporary_open(store, name);
+
+	if (fd < 0)
+		return fd;
+	close(fd);
+	unlinkat(store->fd, name, 0);
+	return 0;
 }
 
 static void set_init(struct store_set *set)

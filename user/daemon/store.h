@@ -17,6 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/store_access.h"
+
 enum store_file {
 	STORE_PPROF,
 	STORE_FOLDED,
@@ -62,8 +64,13 @@ struct store_set {
 	bool open;
 };
 
-/* Makes the folder, and those above it. -EBUSY: another store has it. */
-int store_open(struct store **ret, const char *path);
+/*
+ * Makes the folder, and those above it. access, which is copied, is of everything that is made in it.
+ * -EBUSY: another store has it.
+ */
+int store_open(struct store **ret, const char *path, const struct store_access *access);
+/* Makes a temporary file as for a set, and removes it. 0 or -errno. */
+int store_check(struct store *store);
 void store_close(struct store *store);
 
 /*
