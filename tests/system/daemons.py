@@ -54,6 +54,15 @@ class Daemon:
         return self.process.wait(timeout)
 
 
+def token_file(context, token, mode=0o600, name="token"):
+    """The path of a file with a token."""
+    path = context.path(name)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(token + "\n")
+    os.chmod(path, mode)
+    return path
+
+
 def stored(folder):
     """{name without suffix: {suffix: path}} of the sets, by name."""
     found = {}

@@ -5,7 +5,7 @@ import os
 import stat
 import subprocess
 
-from daemons import Daemon, check_files
+from daemons import Daemon, check_files, token_file
 from harness import CAPS, NOBODY, check, test
 
 BESIDE = True
@@ -93,3 +93,19 @@ def groups(context):
                                extra_groups=[]).expect(1)
         check("--group" in done.text and "SupplementaryGroups=" in done.text, done.text)
     check(not [name for name in os.listdir(daemon.output) if name.endswith(".tmp")], "left behind")
+
+
+@test(modes=CAPS)
+def tokens(context):
+    """A token that all users can read is refused; a Secret of Kubernetes with fsGroup is not."""
+    path = token_file(context, "a-token-of-the-test", 0o644)
+    done = context.bpfprof("daemon", "--output", "x", "--allow-remote-profiling", path).expect(2)
+    check("mode 0644" in done.text and "chmod 0640" in done.text and "defaultMode: 0440" in done.text, done.text)
+    check(not os.path.exists(context.path("x")), "it has begun all the same")
+    # As kubelet mounts it: links with all bits, folders that the group can enter.
+    os.makedirs(context.path("secret/..2026"))
+    token_file(context, "a-token-of-the-test", 0o440, "secret/..2026/token")
+    os.chown(context.path("secret/..2026/token"), 0, GROUP)
+    os.symlink("..2026", context.path("secret/..data"))
+    os.symlink("..data/token", context.path("secret/token"))
+    written(context, "--allow-remote-profiling", context.path("secret/token"), extra_groups=[GROUP])

@@ -13,7 +13,7 @@ import time
 
 import containers
 import test_container_tags
-from daemons import Daemon, ask, busy, check_files, cpu_of, metrics_of, profiles
+from daemons import Daemon, ask, busy, check_files, cpu_of, metrics_of, profiles, token_file
 from harness import BPFPROF, CAPS, check, descendants, stop, test
 from pprof import Pprof
 
@@ -39,8 +39,7 @@ class Server(Daemon):
     """A daemon that answers."""
 
     def __init__(self, context, *args, **kwargs):
-        with open(context.path("token"), "w", encoding="ascii") as file:
-            file.write(TOKEN + "\n")
+        token_file(context, TOKEN)
         super().__init__(context, "--allow-remote-profiling", context.path("token"), *args,
                          listen="127.0.0.1:0", **kwargs)
         self.port = int(self.wait("listening")[-1]["port"])
@@ -316,13 +315,19 @@ def tokens(context):
     check(found['bpfprof_remote_refused_total{reason="wrong_token"}'] == 30, "%s" % found)
     check(not any(TOKEN in json.dumps(line) for line in daemon.lines()), "the token is in the log")
     # Another one, from the next SIGHUP on.
-    with open(context.path("token"), "w", encoding="ascii") as file:
-        file.write("another\n")
+    another = "another-token-of-the-daemon"
+    token_file(context, another)
     check(daemon.get("/files/")[0] == 200, "read again too early")
     daemon.process.send_signal(signal.SIGHUP)
     daemon.wait("reloaded")
-    check(daemon.get("/files/")[0] == 403 and daemon.get("/files/", token="another")[0] == 200,
+    check(daemon.get("/files/")[0] == 403 and daemon.get("/files/", token=another)[0] == 200,
           "not read again")
+    # One that all users can read is not taken.
+    token_file(context, "known-to-everybody", 0o644)
+    daemon.process.send_signal(signal.SIGHUP)
+    containers.wait_for("the file is not refused", lambda: "nothing is changed" in daemon.lines()[-1]["msg"], 10)
+    check("0644" in daemon.lines()[-1]["msg"], daemon.lines()[-1])
+    check(daemon.get("/files/", token=another)[0] == 200, "the old token is not valid any more")
     check(daemon.end() == 0, "exit status %s" % daemon.process.returncode)
 
 
@@ -338,10 +343,9 @@ def without_the_flag(context):
     check(daemon.end() == 0, "exit status %s" % daemon.process.returncode)
     for text, words in ((None, "No such file"), ("", "no token"), (" \n\n", "no token"),
                         ("two words\n", "one word"), ("a\nb\n", "one word"), ("\u00e9\n", "one word"),
-                        ("x" * 5000, "too large")):
+                        ("x" * 5000, "too large"), ("x" * 15, "at least 16")):
         if text is not None:
-            with open(context.path("bad"), "w", encoding="utf-8") as file:
-                file.write(text)
+            token_file(context, text, name="bad")
         done = context.bpfprof("daemon", "--output", "x", "--allow-remote-profiling",
                                context.path("bad")).expect(2)
         check(words in done.text and "--allow-remote-profiling" in done.text, done.text)

@@ -157,7 +157,8 @@ def section(title, lines):
 STATIC = re.compile(r"(<style>\n|<script>(?:<!\[CDATA\[)?\n).*?(\n(?:\]\]>)?</(?:style|script)>)", re.DOTALL)
 TYPED = {"{long}": "x" * 5000, "{many}": ",".join(map(str, range(1, 1026)))}
 STRANGE = {"empty": b"", "zeros": bytes(10), "two-words": b"a b\n", "noise.pb.gz": b"\x1f\x8b noise",
-           "words.folded": b"a;b 1\nno number\n", "config": b"BPFPROF_RATE=9\nno setting\n", "list.json": b"[7]"}
+           "words.folded": b"a;b 1\nno number\n", "config": b"BPFPROF_RATE=9\nno setting\n", "list.json": b"[7]",
+           "short-token": b"0123456789abcde\n", "open-token": b"0123456789abcdef\n"}
 
 
 def shown(path):
@@ -194,6 +195,7 @@ def replay(context, name):
     for file, data in STRANGE.items():
         with open(context.path(file), "wb") as out:
             out.write(data)
+        os.chmod(context.path(file), 0o644)
     with open(os.path.join(FOLDER, name), encoding="utf-8") as file:
         lines = file.read().splitlines()
     found = []

@@ -15,7 +15,7 @@ import urllib.request
 from gpu_profiles import (
     ALLOCATE, BUDGET, KINDS, PARTS, TENSORS, ZERO, Calls, Rounds, Steps, check_completions,
     check_parts, completions, launched, launched_of)
-from daemons import Daemon
+from daemons import Daemon, token_file
 from dumps import wait_for
 from gpu_truth import SECONDS, Caller, Run
 from harness import Skip, check, test
@@ -362,16 +362,13 @@ def pythons_that_come(context):
 @test()
 def files(context):
     """A set has the files of both, whole; links, listing and retention hold for them."""
-    token = context.path("token")
-    with open(token, "w", encoding="ascii") as file:
-        file.write("secret\n")
-    os.chmod(token, 0o644)
+    token = token_file(context, "secret-of-the-test")
     daemon = Daemon(context, "--gpu", "--retain-age", "5s", "--allow-remote-profiling", token,
                     interval="2s", listen="127.0.0.1:0")
     daemon.wait("profile written", 5)
     port = daemon.wait("listening")[0]["port"]
     request = urllib.request.Request("http://127.0.0.1:%s/files/" % port,
-                                     headers={"Authorization": "Bearer secret"})
+                                     headers={"Authorization": "Bearer secret-of-the-test"})
     with urllib.request.urlopen(request, timeout=10) as reply:
         listed = reply.read().decode().split()
     request.full_url += "latest.cuda.pb.gz"

@@ -8,7 +8,7 @@ import subprocess
 import time
 import urllib.request
 
-from daemons import Daemon, stored
+from daemons import Daemon, stored, token_file
 from harness import check, test
 from pprof import Pprof
 from test_python import spawn
@@ -186,14 +186,12 @@ def asked_for(context):
     process = spawn(context, [*python.argv, "-c", NAPS], python.environment(), [python.stdlib],
                     stdout=subprocess.PIPE)
     process.stdout.readline()
-    with open(context.path("token"), "w", encoding="ascii") as file:
-        file.write("sesame")
-    daemon = Daemon(context, "--wall", "--threads", "--allow-remote-profiling",
-                    context.path("token"), interval="1s", listen="127.0.0.1:0")
+    token = token_file(context, "sesame-of-the-test")
+    daemon = Daemon(context, "--wall", "--threads", "--allow-remote-profiling", token, interval="1s", listen="127.0.0.1:0")
     port = daemon.wait("listening")[0]["port"]
     request = urllib.request.Request(
         "http://127.0.0.1:%s/profile?seconds=3&pid=%d" % (port, process.pid),
-        headers={"Authorization": "Bearer sesame"})
+        headers={"Authorization": "Bearer sesame-of-the-test"})
     with urllib.request.urlopen(request, timeout=60) as answer:
         profile = Pprof(answer.read())
     begin, end = span(profile)

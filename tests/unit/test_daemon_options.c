@@ -201,18 +201,28 @@ Test(daemon_options, push)
 	cr_expect(strstr(error.data, "only one of them"), "%s", error.data);
 }
 
+#define TOKEN "a.B/c==89abcdef0" /* as short as can be */
+
 Test(daemon_options, token)
 {
 	static const struct {
-		const char *text, *says; /* says NULL: it is "a.B/c==" */
+		const char *text, *says; /* says NULL: it is TOKEN */
 	} cases[] = {
-		{ "a.B/c==", NULL },	     { " \n\ta.B/c==\r\n\n", NULL }, { "", "no token" },
-		{ "\n", "no token" },	     { "a b", "one word" },	     { "a\nb", "one word" },
-		{ "a\303\251", "one word" }, { "a\033[m", "one word" },
+		{ TOKEN, NULL },
+		{ " \n\t" TOKEN "\r\n\n", NULL },
+		{ "", "no token" },
+		{ "\n", "no token" },
+		{ TOKEN " b", "one word" },
+		{ TOKEN "\nb", "one word" },
+		{ TOKEN "\303\251", "one word" },
+		{ TOKEN "\033[m", "one word" },
+		{ "0123456789abcde", "at least 16 characters" },
+		{ "  0123456789abcde  \n", "at least 16 characters" },
 	};
 	struct daemon_options options;
 	struct config config;
 
+	umask(077);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		conf(cases[i].text);
 		buf_reset(&error);
@@ -222,7 +232,7 @@ Test(daemon_options, token)
 			continue;
 		}
 		cr_expect_null(cases[i].says, "%zu", i);
-		cr_expect_str_eq(options.token, "a.B/c==");
+		cr_expect_str_eq(options.token, TOKEN);
 		options_fini(&daemon_flags, &options);
 	}
 	buf_reset(&error);
@@ -232,6 +242,40 @@ Test(daemon_options, token)
 	buf_reset(&error);
 	cr_expect_eq(CONFIGURE(&options, &config, "-o", "x", "--allow-remote-profiling", "."),
 		     -EINVAL);
+}
+
+/* The group may read it, all users may not; a link to it has no mode of its own. */
+Test(daemon_options, token_modes)
+{
+	static const struct {
+		mode_t mode;
+		bool right;
+	} cases[] = {
+		{ 0400, true },	 { 0600, true },  { 0640, true },  { 0440, true },
+		{ 0660, true },	 { 0644, false }, { 0604, false }, { 0444, false },
+		{ 0666, false }, { 0602, false }, { 0750, true },
+	};
+	struct daemon_options options;
+	struct config config;
+	char mode[8];
+
+	conf(TOKEN);
+	cr_assert_eq(symlink("conf", "link"), 0);
+	for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(cases[0]); i++) {
+		cr_assert_eq(chmod("conf", cases[i / 2].mode), 0);
+		buf_reset(&error);
+		if (CONFIGURE(&options, &config, "-o", "x", "--allow-remote-profiling",
+			      i % 2 ? "link" : "conf")) {
+			snprintf(mode, sizeof(mode), "%04o", cases[i / 2].mode);
+			cr_expect(!cases[i / 2].right && strstr(error.data, mode) &&
+					  strstr(error.data, "chmod 0640"),
+				  "%zu: %s", i, error.data);
+			continue;
+		}
+		cr_expect(cases[i / 2].right, "mode %04o", cases[i / 2].mode);
+		options_fini(&daemon_flags, &options);
+	}
+	unlink("link");
 }
 
 Test(daemon_options, choice)

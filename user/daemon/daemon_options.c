@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -21,6 +22,8 @@
 #define BYTES_REFUSAL "must be a number of bytes, like 500M or 1G"
 #define TOKEN_FILE_BYTES 4096
 #define TOKEN_BLANKS " \t\r\n"
+#define TOKEN_MIN 16
+#define TOKEN_OTHERS (S_IROTH | S_IWOTH)
 
 static int take_output(void *object, const char *value, struct buf *why)
 {
@@ -74,13 +77,17 @@ static int take_group(void *object, const char *value, struct buf *why)
 	return 0;
 }
 
-/* The only word in a file, which may end in a newline. */
+/*
+ * The only word in a file, which may end in a newline. The group may read the file: a Secret of
+ * Kubernetes with fsGroup is so. All users may not.
+ */
 static int take_token(void *object, const char *value, struct buf *why)
 {
 	struct daemon_options *options = object;
 	__cleanup(buf_fini) struct buf text = { .max = TOKEN_FILE_BYTES };
 	char *at, *end;
-	int err = *value ? config_file_read(value, &text) : -ENOENT;
+	mode_t mode = 0;
+	int err = *value ? config_file_read(value, &mode, &text) : -ENOENT;
 
 	if (err == -ENOMEM)
 		return err;
@@ -101,6 +108,20 @@ static int take_token(void *object, const char *value, struct buf *why)
 		if (*end <= ' ' || *end > '~')
 			return value_refuse(why,
 					    "a token is one word of printable ASCII characters");
+	if (strlen(at) < TOKEN_MIN) {
+		buf_printf(why,
+			   "a token has at least %d characters: `openssl rand -hex 24` prints a "
+			   "good one",
+			   TOKEN_MIN);
+		return -EINVAL;
+	}
+	if (mode & TOKEN_OTHERS) {
+		buf_printf(why,
+			   "every user can read or change this file (mode %04o): use `chmod 0640`, "
+			   "or defaultMode: 0440 if it is a Secret of Kubernetes",
+			   mode & 07777);
+		return -EINVAL;
+	}
 	return value_string(&options->token, at);
 }
 

@@ -16,7 +16,7 @@
 #define PREFIX "BPFPROF_"
 #define MAX_BYTES 65536
 
-int config_file_read(const char *path, struct buf *dst)
+int config_file_read(const char *path, mode_t *ret_mode, struct buf *dst)
 {
 	/* O_NONBLOCK: the open of a pipe must not block. */
 	__cleanup(close_fd) int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -34,7 +34,11 @@ int config_file_read(const char *path, struct buf *dst)
 		return -errno;
 	if (buf_error(dst))
 		return buf_error(dst);
-	return dst->data && memchr(dst->data, 0, dst->len) ? -EINVAL : 0;
+	if (dst->data && memchr(dst->data, 0, dst->len))
+		return -EINVAL;
+	if (ret_mode)
+		*ret_mode = st.st_mode;
+	return 0;
 }
 
 /* Removes the quotes of "value" and 'value'. */
@@ -106,7 +110,7 @@ int config_load(struct config *config, const char *path, struct buf *error)
 	int err;
 
 	*config = (struct config){ 0 };
-	err = config_file_read(path, &text);
+	err = config_file_read(path, NULL, &text);
 	if (err) {
 		buf_printf(error, "--config %s: %s", path,
 			   err == -EINVAL  ? "is not a text file"

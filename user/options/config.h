@@ -9,6 +9,7 @@
  */
 
 #include <stddef.h>
+#include <sys/types.h>
 
 struct buf;
 
@@ -28,10 +29,10 @@ const char *config_get(const struct config *config, const char *name);
  */
 int config_load(struct config *config, const char *path, struct buf *error);
 /*
- * Adds a regular file to dst without ever waiting for it. 0, -EINVAL (not a file, or not text), -E2BIG
- * or -errno.
+ * Adds a regular file to dst without ever waiting for it. *ret_mode, unless NULL, becomes its mode. 0,
+ * -EINVAL (not a file, or not text), -E2BIG or -errno.
  */
-int config_file_read(const char *path, struct buf *dst);
+int config_file_read(const char *path, mode_t *ret_mode, struct buf *dst);
 /* Forgets the file. */
 void config_unload(struct config *config);
 
