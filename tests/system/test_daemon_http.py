@@ -44,14 +44,14 @@ class Server(Daemon):
                          listen="127.0.0.1:0", **kwargs)
         self.port = int(self.wait("listening")[-1]["port"])
 
-    def connect(self, timeout=60):
-        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+    def connect(self, timeout=60, source="127.0.0.1"):
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout, source_address=(source, 0))
 
-    def get(self, path, token=TOKEN, method="GET", **headers):
+    def get(self, path, token=TOKEN, method="GET", source="127.0.0.1", **headers):
         """(status, headers, body)"""
         if token:
             headers["Authorization"] = "Bearer " + token
-        connection = self.connect()
+        connection = self.connect(source=source)
         with contextlib.closing(connection):
             connection.request(method, path, headers=headers)
             reply = connection.getresponse()
@@ -298,11 +298,13 @@ def tokens(context):
     """None, a wrong one, another scheme: refused before anything is looked at; the header says how."""
     daemon = Server(context)
     daemon.wait("sampling")
-    for path in ("/profile?seconds=1", "/dump?pid=1", "/files/", "/files/x", "/profile?nonsense=1"):
+    for number, path in enumerate(("/profile?seconds=1", "/dump?pid=1", "/files/", "/files/x",
+                                   "/profile?nonsense=1")):
         status, headers, _ = daemon.get(path, token=None)
         check(status == 401 and "Bearer" in headers["WWW-Authenticate"], "%s: %d" % (path, status))
         for wrong in ("x", TOKEN[:-1], TOKEN + "x", TOKEN + TOKEN, TOKEN.upper(), "y" * 4000):
-            check(daemon.get(path, token=wrong)[0] == 403, "%s with %s" % (path, wrong[:40]))
+            check(daemon.get(path, token=wrong, source="127.0.0.%d" % (2 + number))[0] == 403,
+                  "%s with %s" % (path, wrong[:40]))
         for header in (TOKEN, "Basic " + TOKEN, "Bearer", "Bearer ", "Bearer" + TOKEN, ""):
             status = daemon.get(path, token=None, Authorization=header)[0]
             check(status == 401, "%s: %d" % (header, status))
@@ -325,8 +327,8 @@ def tokens(context):
     # One that all users can read is not taken.
     token_file(context, "known-to-everybody", 0o644)
     daemon.process.send_signal(signal.SIGHUP)
-    containers.wait_for("the file is not refused", lambda: "nothing is changed" in daemon.lines()[-1]["msg"], 10)
-    check("0644" in daemon.lines()[-1]["msg"], daemon.lines()[-1])
+    containers.wait_for("the file is not refused", lambda: any(
+        "0644" in line["msg"] and "nothing is changed" in line["msg"] for line in daemon.lines()), 10)
     check(daemon.get("/files/", token=another)[0] == 200, "the old token is not valid any more")
     check(daemon.end() == 0, "exit status %s" % daemon.process.returncode)
 

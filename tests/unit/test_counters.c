@@ -12,6 +12,7 @@
 #include "capture/worker_steps.h"
 #include "cmd/record_timeline.h"
 #include "daemon/daemon.h"
+#include "daemon/http_clients.h"
 #include "findings/record_findings.h"
 #include "gpu/absent_ranks.h"
 #include "gpu/call_table.h"
@@ -47,7 +48,7 @@ static const struct counter *const tables[] = {
 	gpu_waits_counters,	  gpu_inflight_counters,
 	gap_sampler_counters,	  absent_ranks_counters,
 	gpu_trace_counters,	  record_timeline_counters,
-	task_trace_counters,
+	task_trace_counters,	  http_refused_counters,
 };
 
 /* The groups, as the marks of the page name them. */
@@ -63,6 +64,7 @@ static const char *const groups[COUNTER_NR_GROUPS] = {
 	[COUNTER_GPU] = "gpu.lost",
 	[COUNTER_WAITS] = "waits",
 	[COUNTER_TRACE] = "otherData.lost",
+	[COUNTER_HTTP] = "bpfprof_http_refused_total",
 };
 
 static void add_rows(struct buf *dst, enum counter_group group, bool remedies)

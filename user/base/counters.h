@@ -24,6 +24,7 @@ enum counter_group {
 	COUNTER_GPU, /* gpu.lost; the names of gpu.calls are the kinds of calls */
 	COUNTER_WAITS,
 	COUNTER_TRACE, /* no group of --stats: otherData.lost of a trace of tasks */
+	COUNTER_HTTP, /* no group of --stats: bpfprof_http_refused_total of /metrics */
 	COUNTER_NR_GROUPS,
 };
 

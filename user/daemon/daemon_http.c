@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/time.h"
 #include "daemon/http.h"
+#include "daemon/http_clients.h"
 #include "kernel/private_file.h"
 #include "kernel/session.h"
 #include "proc/images.h"
@@ -189,6 +190,15 @@ static void writing_metrics(struct buf *dst, const struct daemon *daemon)
 	gauge(dst, "bpfprof_stored_bytes", totals->stored_bytes, "Bytes of these sets.");
 }
 
+static void http_metrics(struct buf *dst, const struct daemon *daemon)
+{
+	struct stats_reasons refused = { 0 };
+
+	stats_add_rows(&refused, http_refused_counters, http_refused(daemon->http), true);
+	reasons(dst, "bpfprof_http_refused_total", "reason",
+		"Connections closed before their answer was taken, by reason.", &refused);
+}
+
 static uint64_t nr_open_fds(void)
 {
 	DIR *dir = opendir("/proc/self/fd");
@@ -255,6 +265,7 @@ static void metrics(struct daemon *daemon, struct http_reply *reply)
 			calls_metrics(text, daemon);
 		writing_metrics(text, daemon);
 		push_metrics(text, daemon);
+		http_metrics(text, daemon);
 		if (daemon->options->token)
 			remote_profile_metrics(text, daemon);
 		daemon->metrics_ns = now_ns;

@@ -16,10 +16,9 @@
 #include "daemon/http_later.h"
 #include "daemon/http_server.h"
 
-#define MAX_CONNECTIONS_PER_ADDRESS 16
 #define CONNECTION_BYTES 16384 /* headers included: larger ones are refused */
 #define BODY_BYTES (1U << 20)
-#define BACKLOG 32
+#define BACKLOG 512 /* clients that come while the loop does other work */
 #define EVENTS_AT_ONCE 16
 #define ROUNDS_AT_ONCE 16 /* of sending, before others have their turn */
 
@@ -121,32 +120,40 @@ static enum MHD_Result reply_send(struct MHD_Connection *connection, const struc
 	return result;
 }
 
-static void client_text(char *dst, size_t cap, struct MHD_Connection *connection)
+static const struct sockaddr *client_sockaddr(struct MHD_Connection *connection)
 {
 	const union MHD_ConnectionInfo *info =
 		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-	socklen_t len = sizeof(struct sockaddr_in6);
 
-	if (!info || !info->client_addr ||
-	    getnameinfo(info->client_addr, len, dst, (socklen_t)cap, NULL, 0, NI_NUMERICHOST))
+	return info ? info->client_addr : NULL;
+}
+
+static void client_text(char *dst, size_t cap, const struct sockaddr *from)
+{
+	if (!from || getnameinfo(from, sizeof(struct sockaddr_in6), dst, (socklen_t)cap, NULL, 0,
+				 NI_NUMERICHOST))
 		*dst = 0;
 }
 
 static enum MHD_Result request_answer(struct http *http, struct MHD_Connection *connection,
 				      const char *path, bool head, struct http_reply *reply)
 {
+	const struct sockaddr *from = client_sockaddr(connection);
 	char client[NI_MAXHOST];
+	struct http_address address;
 	const struct http_request request = {
 		.http = http,
 		.connection = connection,
 		.path = path,
 		.client = client,
+		.address = &address,
 		.head = head,
 		.authorization = MHD_lookup_connection_value(connection, MHD_HEADER_KIND,
 							     MHD_HTTP_HEADER_AUTHORIZATION),
 	};
 
-	client_text(client, sizeof(client), connection);
+	client_text(client, sizeof(client), from);
+	http_address_make(&address, from);
 	http->answer(http->arg, &request, reply);
 	if (reply->later)
 		return MHD_YES;
@@ -181,6 +188,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
 		reply.status = MHD_HTTP_METHOD_NOT_ALLOWED;
 		buf_add_str(&body, "GET and HEAD only\n");
 		result = reply_send(connection, &reply);
+		http_client_asked(connection, false);
 	} else if (!*state) {
 		*state = http;
 		result = MHD_YES;
@@ -199,7 +207,7 @@ static void on_over(void *arg, struct MHD_Connection *connection, void **state,
 {
 	struct http *http = arg;
 
-	http_client_over(connection);
+	(void)connection;
 	if (*state && *state != http)
 		http_later_over(*state, why == MHD_REQUEST_TERMINATED_COMPLETED_OK);
 	*state = NULL;
@@ -275,8 +283,7 @@ int http_open(struct http **ret, const char *address, http_answer_fn answer, voi
 		on_request, http, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
 		MHD_OPTION_NOTIFY_CONNECTION, http_clients_notify, &http->clients,
 		MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_COMPLETED, on_over, http,
-		MHD_OPTION_CONNECTION_LIMIT, (unsigned int)HTTP_MAX_CLIENTS,
-		MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned int)MAX_CONNECTIONS_PER_ADDRESS,
+		MHD_OPTION_CONNECTION_LIMIT, (unsigned int)HTTP_MAX_CONNECTIONS,
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
 		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)HTTP_REQUEST_SECONDS, MHD_OPTION_END);
 	if (!http->mhd) {
@@ -299,6 +306,7 @@ void http_close(struct http *http)
 		return;
 	http_later_cut_all(http);
 	MHD_stop_daemon(http->mhd);
+	http_clients_fini(&http->clients);
 	if (http->epoll_fd >= 0)
 		close(http->epoll_fd);
 	free(http);
@@ -321,7 +329,7 @@ void http_run(struct http *http)
 	struct epoll_event events[EVENTS_AT_ONCE];
 	int i, nr = epoll_wait(http->epoll_fd, events, EVENTS_AT_ONCE, 0);
 
-	http_clients_limit(&http->clients, time_monotonic_ns());
+	http_clients_begin(&http->clients);
 	/* Only MHD_run() frees watched connections. */
 	for (i = 0; i < nr; i++)
 		if (events[i].data.ptr)
@@ -331,6 +339,12 @@ void http_run(struct http *http)
 		if (!http_is_pending(http))
 			break;
 	}
+	http_clients_limit(&http->clients, time_monotonic_ns());
+}
+
+const struct http_refused *http_refused(const struct http *http)
+{
+	return &http->clients.refused;
 }
 
 uint16_t http_port(const struct http *http)

@@ -4,8 +4,9 @@
 
 /*
  * A small HTTP server over libmicrohttpd for GET and HEAD. The loop of its owner runs it, without a
- * thread, and never waits for a slow client. Connections, their memory and their time are bounded. The
- * owner answers a request at once, or later (http_later.h).
+ * thread, and never waits for a slow client. Connections, their memory and their time are bounded
+ * (http_clients.h); each has one request, and the server closes it after the answer. The owner answers a
+ * request at once, or later (http_later.h).
  */
 
 #include <stdbool.h>
@@ -13,7 +14,9 @@
 
 struct buf;
 struct http;
+struct http_address;
 struct http_later;
+struct http_refused;
 
 /* Valid while it is answered. */
 struct http_request {
@@ -22,6 +25,7 @@ struct http_request {
 	const char *path; /* decoded, without the query */
 	const char *authorization; /* that header, or NULL */
 	const char *client; /* its address, or "" */
+	const struct http_address *address; /* the same, for limits */
 	bool head; /* HEAD: the reply is sent without its body */
 };
 
@@ -29,7 +33,8 @@ struct http_reply {
 	unsigned int status; /* 404 unless it is set */
 	const char *type; /* of the body */
 	struct buf *body;
-	unsigned int retry_seconds; /* with 503: when the client may try again; 0: not sent */
+	unsigned int
+		retry_seconds; /* with 503 or 429: when the client may try again; 0: not sent */
 	const char *allow; /* with 405: the allowed methods */
 	struct http_later *later; /* not NULL: the other members are not used, see http_later.h */
 };
@@ -48,6 +53,7 @@ int http_fd(const struct http *http); /* readable when http_run() has work */
 void http_run(struct http *http); /* must also be called often, for time limits */
 bool http_is_pending(const struct http *http); /* http_run() has more work at once */
 uint16_t http_port(const struct http *http);
+const struct http_refused *http_refused(const struct http *http); /* see http_clients.h */
 
 /* Is address of that form? 0 or -EINVAL. */
 int http_check_address(const char *address);

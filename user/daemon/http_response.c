@@ -11,6 +11,8 @@ void http_response_headers(struct MHD_Response *response, const char *type)
 	MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
 	MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
 	MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+	/* A client that sends many requests at once gets one answer. */
+	MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
 }
 
 struct MHD_Response *http_response(const struct http_reply *reply)
