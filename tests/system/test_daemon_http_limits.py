@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients that hold connections of the daemon: others are answered all the same."""
+"""Clients that hold connections of the daemon, or try tokens: others are answered all the same."""
 
 import contextlib
 import os
@@ -159,4 +159,27 @@ def with_the_token(context):
         return found.partition(b"\r\n\r\n")[2]
     for found in at_once([lambda one=one: download(one) for one in downloads.all]):
         check(found == data, "%d of %d bytes" % (len(found or b""), len(data)))
+    check(daemon.end() == 0, "exit status %s" % daemon.process.returncode)
+
+
+@test(modes=CAPS)
+def wrong_tokens(context):
+    """After ten from an address its tokens are not looked at for a while; those of others are."""
+    daemon = Server(context)
+    daemon.wait("sampling")
+    for number in range(10):
+        check(daemon.get("/files/", token="wrong-token-of-a-guesser")[0] == 403, "number %d" % number)
+    status, headers, body = daemon.get("/files/", token="wrong-token-of-a-guesser")
+    check(status == 429 and 1 <= int(headers["Retry-After"]) <= 2 and b"too many" in body,
+          "%d %s %s" % (status, headers, body))
+    check(daemon.get("/files/")[0] == 429, "the right one is told from a wrong one")
+    check(daemon.get("/files/", token=None)[0] == 401, "without a token")
+    check(daemon.get("/files/", source="127.0.0.2")[0] == 200, "another address")
+    check(daemon.get("/healthz", token=None)[0] == 200, "/healthz")
+    wait_for("the right token", lambda: daemon.get("/files/")[0] == 200, 20)
+    for _ in range(10):
+        check(daemon.get("/files/", token="wrong-token-of-a-guesser")[0] == 403, "after the right one")
+    found = daemon.metrics()
+    check(found['bpfprof_remote_refused_total{reason="too_many_wrong_tokens"}'] >= 2 and
+          found['bpfprof_remote_refused_total{reason="wrong_token"}'] == 20, str(found))
     check(daemon.end() == 0, "exit status %s" % daemon.process.returncode)

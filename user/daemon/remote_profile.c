@@ -377,14 +377,27 @@ static bool is_allowed(struct daemon *daemon, const struct http_request *request
 		       struct http_reply *reply)
 {
 	int err = remote_profile_token_check(request->authorization, daemon->options->token);
+	struct token_tries *tries = &daemon->remote.tries;
+	uint64_t now_ns = time_monotonic_ns();
+	uint64_t wait_ns = token_tries_wait_ns(tries, request->address, now_ns);
 
-	if (!err)
+	if (err != -ENOENT && wait_ns) { /* the answer does not say whether it was right */
+		refuse(daemon, reply, 429, "too_many_wrong_tokens",
+		       "too many wrong tokens came from this address: come again later");
+		reply->retry_seconds = (unsigned int)(wait_ns / NS_PER_SECOND) + 1;
+		return false;
+	}
+	if (!err) {
+		token_tries_right(tries, request->address);
 		return true;
-	if (err == -EACCES)
+	}
+	if (err == -EACCES) {
+		token_tries_wrong(tries, request->address, now_ns);
 		refuse(daemon, reply, 403, "wrong_token", "that is not the token");
-	else
+	} else {
 		refuse(daemon, reply, 401, "no_token",
 		       "needs the header Authorization: Bearer TOKEN");
+	}
 	log_warn("remote profiling: refused: %s: %s", request->client,
 		 err == -EACCES ? "wrong token" : "no token");
 	return false;

@@ -15,6 +15,7 @@
 #include <sys/types.h>
 
 #include "daemon/remote_profile_query.h"
+#include "daemon/token_tries.h"
 #include "profile/stats.h"
 
 struct aggregate;
@@ -81,6 +82,7 @@ struct remote_profile_counts {
 struct remote_profiles {
 	struct remote_profile_job jobs[REMOTE_PROFILE_MAX_JOBS];
 	struct remote_profile_counts counts;
+	struct token_tries tries;
 };
 
 /* False: the path is none of these, or the daemon has no token. */
