@@ -472,7 +472,7 @@ def killed_while_it_answers(context):
     connection = daemon.connect()
     connection.request("GET", "/files/" + name,
                        headers={"Authorization": "Bearer " + TOKEN})
-    connection.getresponse()
+    reply = connection.getresponse()
     time.sleep(0.3)
     with open("/proc/%d/task/%d/children" % ((daemon.process.pid,) * 2), encoding="ascii") as file:
         pids = file.read().split()
@@ -482,6 +482,7 @@ def killed_while_it_answers(context):
     while any(os.path.exists("/proc/" + pid) and not zombie(pid) for pid in pids):
         check(time.monotonic() < end, "a child lives on")
         time.sleep(0.1)
+    reply.close()
 
 
 def zombie(pid):
