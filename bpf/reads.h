@@ -23,8 +23,8 @@ struct bpfprof_return {
 
 /* Value of the map memory_requests: one request for the next pass of the memory iterator. */
 #define BPFPROF_MEMORY_BYTES 16384
-#define BPFPROF_MEMORY_SLOTS 4 /* a read that hangs keeps its slot */
-#define BPFPROF_ENVIRON_SLOTS 2 /* behind the memory slots */
+#define BPFPROF_MEMORY_SLOTS 12 /* a read that hangs keeps its slot */
+#define BPFPROF_ENVIRON_SLOTS 6 /* behind the memory slots */
 
 struct bpfprof_memory_request {
 	__u64 va;

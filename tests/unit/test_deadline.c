@@ -76,7 +76,7 @@ Test(deadline, result_is_copied_back, .init = setup)
 	struct sum sum = { .a = 3, .b = 4 };
 
 	cr_assert_eq(deadline_runner_new(&runner), 0);
-	cr_expect_eq(deadline_run(runner, add, NULL, &sum, sizeof(sum), 10000), 6);
+	cr_expect_eq(deadline_run(runner, DEADLINE_NODE, add, NULL, &sum, sizeof(sum), 10000), 6);
 	cr_expect_eq(sum.result, 7);
 	cr_expect_eq(deadline_nr_stuck(runner), 0);
 	cr_expect_eq(deadline_last_stuck(runner), 0);
@@ -107,11 +107,14 @@ Test(deadline, many_calls, .init = setup)
 	cr_assert_eq(deadline_runner_new(&runner), 0);
 	for (i = 0; i < 5000; i++) {
 		sum = (struct sum){ .a = i, .b = 1 };
-		cr_assert_eq(deadline_run(runner, add, NULL, &sum, sizeof(sum), 10000), i);
+		cr_assert_eq(
+			deadline_run(runner, DEADLINE_NODE, add, NULL, &sum, sizeof(sum), 10000),
+			i);
 		nr = 16 + (size_t)i % 4000;
 		memset(bytes, 0, sizeof(bytes));
 		memcpy(bytes, &nr, sizeof(nr));
-		cr_assert_eq(deadline_run(runner, grow, NULL, bytes, nr, 10000), (long)nr);
+		cr_assert_eq(deadline_run(runner, DEADLINE_NODE, grow, NULL, bytes, nr, 10000),
+			     (long)nr);
 		cr_assert(bytes[nr - 1] == 0xa5 && bytes[nr] == 0);
 	}
 	deadline_runner_free(runner);
@@ -124,7 +127,8 @@ Test(deadline, late_result_goes_to_abandon, .init = setup)
 	uint64_t start = time_monotonic_ns(), taken, call;
 
 	cr_assert_eq(deadline_runner_new(&runner), 0);
-	cr_expect_eq(deadline_run(runner, hang, let_go, &sum, sizeof(sum), 50), -ETIMEDOUT);
+	cr_expect_eq(deadline_run(runner, DEADLINE_NODE, hang, let_go, &sum, sizeof(sum), 50),
+		     -ETIMEDOUT);
 	taken = time_monotonic_ns() - start;
 	cr_expect(taken >= 49000000 && taken < 5 * NS_PER_SECOND, "%lu ns", (unsigned long)taken);
 	cr_expect_null(sum.text);
@@ -134,7 +138,7 @@ Test(deadline, late_result_goes_to_abandon, .init = setup)
 	cr_expect(deadline_is_stuck(runner, call));
 	/* Others go on meanwhile, and do not change that. */
 	sum = (struct sum){ .a = 1, .b = 2 };
-	cr_expect_eq(deadline_run(runner, add, NULL, &sum, sizeof(sum), 10000), 2);
+	cr_expect_eq(deadline_run(runner, DEADLINE_NODE, add, NULL, &sum, sizeof(sum), 10000), 2);
 	cr_expect_eq(atomic_load(&nr_abandoned), 0);
 	cr_expect(deadline_is_stuck(runner, call));
 	sem_post(&gate);
@@ -149,33 +153,82 @@ Test(deadline, late_result_goes_to_abandon, .init = setup)
 Test(deadline, at_most_max_stuck, .init = setup)
 {
 	struct deadline_runner *runner;
-	uint64_t calls[DEADLINE_MAX_STUCK];
+	uint64_t calls[DEADLINE_MAX_NODE];
 	struct sum sum = { .a = 1 };
 	unsigned int i, k;
 
 	cr_assert_eq(deadline_runner_new(&runner), 0);
-	for (i = 0; i < DEADLINE_MAX_STUCK; i++) {
-		cr_assert_eq(deadline_run(runner, hang, let_go, &sum, sizeof(sum), 100),
-			     -ETIMEDOUT);
+	for (i = 0; i < DEADLINE_MAX_NODE; i++) {
+		cr_assert_eq(
+			deadline_run(runner, DEADLINE_NODE, hang, let_go, &sum, sizeof(sum), 100),
+			-ETIMEDOUT);
 		calls[i] = deadline_last_stuck(runner);
 		for (k = 0; k < i; k++)
 			cr_expect_neq(calls[k], calls[i]);
 	}
-	cr_expect_eq(deadline_nr_stuck(runner), DEADLINE_MAX_STUCK);
-	for (i = 0; i < DEADLINE_MAX_STUCK; i++)
+	cr_expect_eq(deadline_nr_stuck(runner), DEADLINE_MAX_NODE);
+	for (i = 0; i < DEADLINE_MAX_NODE; i++)
 		cr_expect(deadline_is_stuck(runner, calls[i]));
-	cr_expect_eq(deadline_run(runner, add, NULL, &sum, sizeof(sum), 1000), -EBUSY);
-	wait_until(&nr_started, DEADLINE_MAX_STUCK);
+	cr_expect_eq(deadline_run(runner, DEADLINE_NODE, add, NULL, &sum, sizeof(sum), 1000),
+		     -EBUSY);
+	wait_until(&nr_started, DEADLINE_MAX_NODE);
 	sem_post(&gate);
-	wait_unstuck(runner, DEADLINE_MAX_STUCK - 1);
-	cr_expect_eq(deadline_run(runner, add, NULL, &sum, sizeof(sum), 10000), 0);
+	wait_unstuck(runner, DEADLINE_MAX_NODE - 1);
+	cr_expect_eq(deadline_run(runner, DEADLINE_NODE, add, NULL, &sum, sizeof(sum), 10000), 0);
 	/* The place that became free is used again. */
-	cr_expect_eq(deadline_run(runner, hang, let_go, &sum, sizeof(sum), 100), -ETIMEDOUT);
+	cr_expect_eq(deadline_run(runner, DEADLINE_NODE, hang, let_go, &sum, sizeof(sum), 100),
+		     -ETIMEDOUT);
 	cr_expect(deadline_is_stuck(runner, deadline_last_stuck(runner)));
-	for (i = 0; i < DEADLINE_MAX_STUCK; i++)
+	for (i = 0; i < DEADLINE_MAX_NODE; i++)
 		sem_post(&gate);
 	wait_unstuck(runner, 0);
-	cr_expect_eq(atomic_load(&nr_abandoned), DEADLINE_MAX_STUCK + 1);
+	cr_expect_eq(atomic_load(&nr_abandoned), DEADLINE_MAX_NODE + 1);
+	deadline_runner_free(runner);
+}
+
+/* What hangs is not asked again, and leaves room for all else. */
+Test(deadline, one_call_of_a_key_hangs, .init = setup)
+{
+	const uint64_t keys[] = { deadline_process(1), deadline_mount(1), deadline_mount(2) };
+	struct deadline_runner *runner;
+	struct sum sum = { .a = 1 };
+	size_t i;
+
+	cr_assert_eq(deadline_runner_new(&runner), 0);
+	for (i = 0; i < 3; i++) {
+		cr_expect_eq(deadline_run(runner, keys[i], hang, let_go, &sum, sizeof(sum), 100),
+			     -ETIMEDOUT);
+		cr_expect_eq(deadline_run(runner, keys[i], add, NULL, &sum, sizeof(sum), 10000),
+			     -EBUSY);
+	}
+	cr_expect_eq(deadline_run(runner, deadline_process(2), add, NULL, &sum, sizeof(sum), 10000),
+		     0);
+	for (i = 0; i < 3; i++)
+		sem_post(&gate);
+	wait_unstuck(runner, 0);
+	cr_expect_eq(deadline_run(runner, keys[0], add, NULL, &sum, sizeof(sum), 10000), 0);
+	deadline_runner_free(runner);
+}
+
+Test(deadline, kinds_have_limits_of_their_own, .init = setup)
+{
+	struct deadline_runner *runner;
+	struct sum sum = { .a = 1 };
+	uint32_t i;
+
+	cr_assert_eq(deadline_runner_new(&runner), 0);
+	for (i = 0; i < DEADLINE_MAX_MOUNTS; i++)
+		cr_assert_eq(deadline_run(runner, deadline_mount(i), hang, let_go, &sum,
+					  sizeof(sum), 30),
+			     -ETIMEDOUT);
+	cr_expect_eq(deadline_run(runner, deadline_mount(i), add, NULL, &sum, sizeof(sum), 10000),
+		     -EBUSY);
+	cr_expect_eq(deadline_run(runner, deadline_process(1), add, NULL, &sum, sizeof(sum), 10000),
+		     0);
+	cr_expect_eq(deadline_run(runner, DEADLINE_NODE, add, NULL, &sum, sizeof(sum), 10000), 0);
+	for (i = 0; i < DEADLINE_MAX_MOUNTS; i++)
+		sem_post(&gate);
+	wait_unstuck(runner, 0);
 	deadline_runner_free(runner);
 }
 
@@ -186,7 +239,8 @@ Test(deadline, runner_freed_while_stuck, .init = setup)
 	struct sum sum = { .a = 9 };
 
 	cr_assert_eq(deadline_runner_new(&runner), 0);
-	cr_expect_eq(deadline_run(runner, hang, let_go, &sum, sizeof(sum), 100), -ETIMEDOUT);
+	cr_expect_eq(deadline_run(runner, DEADLINE_NODE, hang, let_go, &sum, sizeof(sum), 100),
+		     -ETIMEDOUT);
 	deadline_runner_free(runner);
 	sem_post(&gate);
 	wait_until(&nr_abandoned, 1);
@@ -213,7 +267,7 @@ Test(deadline, photo_finish, .init = setup)
 	cr_assert_eq(deadline_runner_new(&runner), 0);
 	for (i = 0; i < 300; i++) {
 		sum = (struct sum){ .a = i, .b = 900 + i % 10 * 20 };
-		result = deadline_run(runner, nap, let_go, &sum, sizeof(sum), 1);
+		result = deadline_run(runner, DEADLINE_NODE, nap, let_go, &sum, sizeof(sum), 1);
 		if (result == -EBUSY) {
 			wait_unstuck(runner, 0);
 			continue;
@@ -250,9 +304,12 @@ Test(deadline, threads_end, .init = setup)
 
 	for (i = 0; i < 20; i++) {
 		cr_assert_eq(deadline_runner_new(&runner), 0);
-		cr_expect_eq(deadline_run(runner, hang, let_go, &sum, sizeof(sum), 100),
-			     -ETIMEDOUT);
-		cr_expect_eq(deadline_run(runner, add, NULL, &sum, sizeof(sum), 10000), 0);
+		cr_expect_eq(
+			deadline_run(runner, DEADLINE_NODE, hang, let_go, &sum, sizeof(sum), 100),
+			-ETIMEDOUT);
+		cr_expect_eq(
+			deadline_run(runner, DEADLINE_NODE, add, NULL, &sum, sizeof(sum), 10000),
+			0);
 		sem_post(&gate);
 		wait_unstuck(runner, 0);
 		/* On a busy machine the call that should hang may never have begun to wait. */
@@ -277,7 +334,7 @@ Test(deadline, no_time_at_all, .init = setup)
 	cr_assert_eq(deadline_runner_new(&runner), 0);
 	for (i = 0; i < 200; i++) {
 		sum = (struct sum){ .a = 1 };
-		result = deadline_run(runner, nap, let_go, &sum, sizeof(sum), 0);
+		result = deadline_run(runner, DEADLINE_NODE, nap, let_go, &sum, sizeof(sum), 0);
 		if (result == 1)
 			free(sum.text);
 		else
@@ -311,13 +368,14 @@ Test(deadline, patience_with_sleepers, .init = setup, .timeout = 60)
 	cr_assert_eq(deadline_runner_new(&runner), 0);
 	deadline_patience(runner, 30000, 30000);
 	cr_assert_eq(pthread_create(&thread, NULL, gate_open, NULL), 0);
-	cr_expect_eq(deadline_run(runner, hang, let_go, &sum, sizeof(sum), 1), 5);
+	cr_expect_eq(deadline_run(runner, DEADLINE_NODE, hang, let_go, &sum, sizeof(sum), 1), 5);
 	pthread_join(thread, NULL);
 	free(sum.text);
 	cr_expect_eq(deadline_nr_stuck(runner), 0);
 
 	deadline_patience(runner, 30000, 100);
-	cr_expect_eq(deadline_run(runner, hang, let_go, &sum, sizeof(sum), 500), -ETIMEDOUT);
+	cr_expect_eq(deadline_run(runner, DEADLINE_NODE, hang, let_go, &sum, sizeof(sum), 500),
+		     -ETIMEDOUT);
 	wait = deadline_last_wait(runner);
 	cr_expect(wait.known && !wait.ready, "%d %d %s", wait.known, wait.ready, wait.in);
 	sem_post(&gate);
@@ -353,12 +411,13 @@ Test(deadline, patience_with_the_ready, .init = setup, .timeout = 60)
 	cr_expect_not(deadline_last_wait(runner).known);
 	deadline_patience(runner, 30000, 0);
 	cr_assert_eq(pthread_create(&thread, NULL, spin_end, NULL), 0);
-	cr_expect_eq(deadline_run(runner, spin, NULL, &sum, sizeof(sum), 1), 6);
+	cr_expect_eq(deadline_run(runner, DEADLINE_NODE, spin, NULL, &sum, sizeof(sum), 1), 6);
 	pthread_join(thread, NULL);
 
 	atomic_store(&spin_over, false);
 	deadline_patience(runner, 100, 30000);
-	cr_expect_eq(deadline_run(runner, spin, NULL, &sum, sizeof(sum), 1), -ETIMEDOUT);
+	cr_expect_eq(deadline_run(runner, DEADLINE_NODE, spin, NULL, &sum, sizeof(sum), 1),
+		     -ETIMEDOUT);
 	wait = deadline_last_wait(runner);
 	cr_expect(wait.known && wait.ready && !wait.in[0]);
 	atomic_store(&spin_over, true);

@@ -35,7 +35,8 @@ static int slot_hang(uint64_t *hung, struct deadline_runner *runner)
 
 	cr_assert_geq(at, 0);
 	while (atomic_load(&nr_begun) == before) {
-		cr_assert_eq(deadline_run(runner, hang, NULL, &job, sizeof(job), 20), -ETIMEDOUT);
+		cr_assert_eq(deadline_run(runner, DEADLINE_NODE, hang, NULL, &job, sizeof(job), 20),
+			     -ETIMEDOUT);
 		hung[at] = deadline_last_stuck(runner);
 		while (atomic_load(&nr_begun) == before && deadline_is_stuck(runner, hung[at]))
 			usleep(1000);

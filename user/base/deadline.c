@@ -10,9 +10,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/background.h"
 #include "base/file_read.h"
 
 #define STACK_BYTES (256 * 1024)
+#define MAX_CALLERS 2 /* at once: the loop and a job */
+#define MAX_CALLS (DEADLINE_MAX_NODE + DEADLINE_MAX_PROCESSES + DEADLINE_MAX_MOUNTS + MAX_CALLERS)
 #define CHECK_MS 50 /* a call that takes too long is checked this often */
 
 enum call_state { CALL_NONE, CALL_WAITING, CALL_DONE, CALL_ABANDONED };
@@ -21,7 +24,12 @@ enum call_state { CALL_NONE, CALL_WAITING, CALL_DONE, CALL_ABANDONED };
 struct stuck_calls {
 	atomic_uint nr_users; /* the runner, and the hanging threads */
 	atomic_uint nr;
-	_Atomic uint64_t calls[DEADLINE_MAX_STUCK]; /* numbers of the calls; 0: free */
+	_Atomic uint64_t last; /* number of the last one */
+	struct stuck_call {
+		_Atomic uint64_t nr; /* number of the call, 0: free */
+		uint64_t key;
+		uint32_t tenant;
+	} calls[MAX_CALLS];
 };
 
 /* One thread. An abandoned thread frees itself. */
@@ -142,16 +150,20 @@ int deadline_runner_new(struct deadline_runner **ret)
 	return 0;
 }
 
+static void worker_end(struct worker *w)
+{
+	pthread_mutex_lock(&w->lock);
+	w->quit = 1;
+	pthread_cond_signal(&w->to_worker);
+	pthread_mutex_unlock(&w->lock);
+}
+
 void deadline_runner_free(struct deadline_runner *runner)
 {
 	if (!runner)
 		return;
-	if (runner->worker) {
-		pthread_mutex_lock(&runner->worker->lock);
-		runner->worker->quit = 1;
-		pthread_cond_signal(&runner->worker->to_worker);
-		pthread_mutex_unlock(&runner->worker->lock);
-	}
+	if (runner->worker)
+		worker_end(runner->worker);
 	stuck_put(runner->stuck);
 	free(runner);
 }
@@ -240,47 +252,89 @@ static struct timespec time_after_ms(unsigned int ms)
 	return t;
 }
 
-/* Abandons the worker. The caller holds its lock. */
-static void worker_abandon(struct deadline_runner *runner, struct worker *w)
+/* Abandons the worker, whose lock the caller holds. Returns the number of the call. */
+static uint64_t worker_abandon(struct worker *w, uint64_t key)
 {
-	uint32_t i;
+	struct stuck_calls *stuck = w->stuck;
+	uint64_t call = atomic_fetch_add(&stuck->last, 1) + 1, none;
+	struct stuck_call *at = stuck->calls;
 
-	/* There is a free entry: fewer than DEADLINE_MAX_STUCK calls hung when this one began. */
-	for (i = 0; i < DEADLINE_MAX_STUCK - 1 && atomic_load(&runner->stuck->calls[i]); i++)
-		;
-	w->stuck_call = &runner->stuck->calls[i];
-	atomic_store(w->stuck_call, ++runner->last_stuck);
-	atomic_fetch_add(&runner->stuck->nr, 1);
-	atomic_fetch_add(&runner->stuck->nr_users, 1);
+	/* There is a free place: is_free() has found one for each caller. */
+	do
+		none = 0;
+	while (!atomic_compare_exchange_strong(&at->nr, &none, call) &&
+	       ++at < stuck->calls + MAX_CALLS - 1);
+	at->key = key;
+	at->tenant = background_tenant();
+	w->stuck_call = &at->nr;
+	atomic_fetch_add(&stuck->nr, 1);
+	atomic_fetch_add(&stuck->nr_users, 1);
 	w->state = CALL_ABANDONED;
-	runner->worker = NULL;
+	return call;
 }
 
-long deadline_run(struct deadline_runner *runner, long (*fn)(void *job), void (*abandon)(void *job),
-		  void *job, size_t bytes, unsigned int timeout_ms)
+/* The worker waits for the next call. One that was made while it ran is enough. */
+static void worker_put(struct deadline_runner *runner, struct worker *w)
+{
+	if (runner->worker)
+		worker_end(w);
+	else
+		runner->worker = w;
+}
+
+/* May a call of that key begin? */
+static bool is_free(const struct stuck_calls *stuck, uint64_t key, uint32_t tenant)
+{
+	static const struct {
+		unsigned int all, tenant;
+	} limits[] = {
+		[DEADLINE_KIND_NODE] = { DEADLINE_MAX_NODE, DEADLINE_MAX_NODE },
+		[DEADLINE_KIND_PROCESS] = { DEADLINE_MAX_PROCESSES, DEADLINE_TENANT_PROCESSES },
+		[DEADLINE_KIND_MOUNT] = { DEADLINE_MAX_MOUNTS, DEADLINE_TENANT_MOUNTS },
+	};
+	const struct stuck_call *at;
+	unsigned int nr = 0, nr_tenant = 0;
+
+	if (!atomic_load(&stuck->nr))
+		return true;
+	for (at = stuck->calls; at < stuck->calls + MAX_CALLS; at++) {
+		if (!atomic_load(&at->nr) || at->key >> 32 != key >> 32)
+			continue;
+		if (key != DEADLINE_NODE && at->key == key)
+			return false;
+		nr++;
+		nr_tenant += tenant && at->tenant == tenant;
+	}
+	return nr < limits[key >> 32].all && nr_tenant < limits[key >> 32].tenant;
+}
+
+long deadline_run(struct deadline_runner *runner, uint64_t key, long (*fn)(void *job),
+		  void (*abandon)(void *job), void *job, size_t bytes, unsigned int timeout_ms)
 {
 	struct timespec end = time_after_ms(timeout_ms);
 	struct worker *w = runner->worker;
+	uint64_t call;
 	long result;
 	int err = 0;
 
-	if (atomic_load(&runner->stuck->nr) >= DEADLINE_MAX_STUCK)
+	if (!is_free(runner->stuck, key, background_tenant()))
 		return -EBUSY;
-	if (!w) {
+	runner->worker = NULL; /* another thread may call meanwhile */
+	if (!w)
 		w = worker_new(runner->stuck);
-		if (!w)
-			return -ENOMEM;
-		runner->worker = w;
-	}
+	if (!w)
+		return -ENOMEM;
 	pthread_mutex_lock(&w->lock);
 	if (worker_take_job(w, job, bytes)) {
 		pthread_mutex_unlock(&w->lock);
+		worker_put(runner, w);
 		return -ENOMEM;
 	}
 	w->fn = fn;
 	w->abandon = abandon;
 	w->state = CALL_WAITING;
 	pthread_cond_signal(&w->to_worker);
+	background_wait_begin();
 	while (w->state != CALL_DONE && !err) {
 		err = pthread_cond_timedwait(&w->to_caller, &w->lock, &end);
 		if (err != ETIMEDOUT || w->state == CALL_DONE || !is_patient(runner, w))
@@ -289,14 +343,18 @@ long deadline_run(struct deadline_runner *runner, long (*fn)(void *job), void (*
 		err = 0;
 	}
 	if (w->state != CALL_DONE) {
-		worker_abandon(runner, w);
+		call = worker_abandon(w, key);
 		pthread_mutex_unlock(&w->lock);
+		background_wait_end();
+		runner->last_stuck = call;
 		return -ETIMEDOUT;
 	}
 	memcpy(job, w->job, bytes);
 	result = w->result;
 	w->state = CALL_NONE;
 	pthread_mutex_unlock(&w->lock);
+	background_wait_end();
+	worker_put(runner, w);
 	return result;
 }
 
@@ -323,8 +381,8 @@ bool deadline_is_stuck(const struct deadline_runner *runner, uint64_t call)
 {
 	uint32_t i;
 
-	for (i = 0; call && i < DEADLINE_MAX_STUCK; i++)
-		if (atomic_load(&runner->stuck->calls[i]) == call)
+	for (i = 0; call && i < MAX_CALLS; i++)
+		if (atomic_load(&runner->stuck->calls[i].nr) == call)
 			return true;
 	return false;
 }

@@ -5,8 +5,10 @@
 /*
  * Runs calls that may block for ever (a file on a dead FUSE or NFS server, a process whose mmap_lock
  * is held) in another thread, and abandons a call that takes too long. The thread of such a call keeps
- * its job and ends by itself if the call ever returns. At most DEADLINE_MAX_STUCK calls hang at once;
- * then every call is refused until one returns. For one thread only.
+ * its job and ends by itself if the call ever returns. The key of a call names what it may wait for. While
+ * a call hangs, others with its key are refused. Each kind of key has a limit of calls that hang at once,
+ * and so has each tenant, so that nobody uses up the threads of all. For the loop and a job
+ * (background.h).
  */
 
 #include <stdbool.h>
@@ -14,21 +16,43 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define DEADLINE_MAX_STUCK 8
+/* Calls that hang at once, by what they wait for, and those of one tenant. */
+#define DEADLINE_MAX_NODE 8
+#define DEADLINE_MAX_PROCESSES 16
+#define DEADLINE_TENANT_PROCESSES 6
+#define DEADLINE_MAX_MOUNTS 24
+#define DEADLINE_TENANT_MOUNTS 16
 
 struct deadline_runner;
 
 int deadline_runner_new(struct deadline_runner **ret); /* 0 or -errno */
 void deadline_runner_free(struct deadline_runner *runner);
 
+enum deadline_kind {
+	DEADLINE_KIND_NODE, /* disks, and files of the node; several calls may hang at once */
+	DEADLINE_KIND_PROCESS, /* memory and mappings of one process */
+	DEADLINE_KIND_MOUNT, /* one file system */
+};
+
+#define DEADLINE_NODE 0ULL
+static inline uint64_t deadline_process(uint32_t pid)
+{
+	return (uint64_t)DEADLINE_KIND_PROCESS << 32 | pid;
+}
+
+static inline uint64_t deadline_mount(uint32_t dev)
+{
+	return (uint64_t)DEADLINE_KIND_MOUNT << 32 | dev;
+}
+
 /*
  * Runs fn(job) on a copy of job[bytes] and copies the job back if fn returns in time. The result of
- * fn, or -ETIMEDOUT, -EBUSY (too many calls hang), -ENOMEM. fn must touch nothing but its job, and
- * must not return -ETIMEDOUT itself. When an abandoned call returns after all, or was never begun,
+ * fn, or -ETIMEDOUT, -EBUSY (a call with that key hangs, or too many hang), -ENOMEM. fn must touch nothing
+ * but its job, and must not return -ETIMEDOUT itself. When an abandoned call returns after all, or was never begun,
  * its thread calls abandon(job), which releases the resources of the job (NULL is fine).
  */
-long deadline_run(struct deadline_runner *runner, long (*fn)(void *job), void (*abandon)(void *job),
-		  void *job, size_t bytes, unsigned int timeout_ms);
+long deadline_run(struct deadline_runner *runner, uint64_t key, long (*fn)(void *job),
+		  void (*abandon)(void *job), void *job, size_t bytes, unsigned int timeout_ms);
 
 /*
  * Allows more time than the timeout, in total for all calls: ready_ms for calls whose thread is ready

@@ -5,19 +5,24 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "base/background.h"
 #include "base/cleanup.h"
 
 ssize_t file_read_at(int fd, void *dst, size_t len, uint64_t off)
 {
 	size_t done = 0;
 	ssize_t n;
+	int err;
 
 	while (done < len) {
+		background_wait_begin();
 		n = pread(fd, (char *)dst + done, len - done, (off_t)(off + done));
-		if (n < 0 && errno == EINTR)
+		err = errno;
+		background_wait_end();
+		if (n < 0 && err == EINTR)
 			continue;
 		if (n < 0)
-			return -errno;
+			return -err;
 		if (!n)
 			break;
 		done += (size_t)n;

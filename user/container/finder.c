@@ -159,8 +159,8 @@ static void query_run(struct finder *finder)
 	if (finder->stuck_call && deadline_is_stuck(finder->runner, finder->stuck_call)) {
 		err = -ETIMEDOUT;
 	} else {
-		err = deadline_run(finder->runner, bundle_find, NULL, query, sizeof(*query),
-				   DEADLINE_MS);
+		err = deadline_run(finder->runner, DEADLINE_NODE, bundle_find, NULL, query,
+				   sizeof(*query), DEADLINE_MS);
 		finder->stuck_call = err == -ETIMEDOUT ? deadline_last_stuck(finder->runner) : 0;
 	}
 	if (err == -ETIMEDOUT || err == -EBUSY)

@@ -100,7 +100,8 @@ static long next_piece(struct session *session, struct deadline_runner *runner,
 	if (bpf_map_update_elem(requests, &slot, request, BPF_ANY) ||
 	    bpf_map_update_elem(slot_fd, &zero, &slot, BPF_ANY))
 		return -errno;
-	err = deadline_run(runner, job_run, NULL, job, sizeof(*job), MEMORY_DEADLINE_MS);
+	err = deadline_run(runner, deadline_process(job->pid), job_run, NULL, job, sizeof(*job),
+			   MEMORY_DEADLINE_MS);
 	if (err == -ETIMEDOUT)
 		session->hung_environs[at] = deadline_last_stuck(runner);
 	else if (bpf_map_update_elem(requests, &slot, request, BPF_ANY))

@@ -82,7 +82,8 @@ static int read_pass(struct session *session, struct deadline_runner *runner,
 	    bpf_map_update_elem(bpf_map__fd(session->skel->maps.memory_slot), &zero, &slot,
 				BPF_ANY))
 		return -errno;
-	err = deadline_run(runner, memory_run, NULL, job, sizeof(*job), MEMORY_DEADLINE_MS);
+	err = deadline_run(runner, deadline_process(job->pid), memory_run, NULL, job, sizeof(*job),
+			   MEMORY_DEADLINE_MS);
 	if (err == -ETIMEDOUT)
 		session->hung_reads[at] = deadline_last_stuck(runner);
 	return (int)err;

@@ -90,7 +90,8 @@ int vmas_read(struct session *session, struct deadline_runner *runner, uint32_t 
 	if (bpf_map_update_elem(bpf_map__fd(session->skel->maps.vma_all_parts), &zero, &asked,
 				BPF_ANY))
 		return -errno;
-	err = deadline_run(runner, vmas_run, vmas_abandon, &job, sizeof(job), VMAS_DEADLINE_MS);
+	err = deadline_run(runner, deadline_process(pid), vmas_run, vmas_abandon, &job, sizeof(job),
+			   VMAS_DEADLINE_MS);
 	*ret_cost_ns = err == -ETIMEDOUT ? VMAS_DEADLINE_MS * 1000000ULL : job.cost_ns;
 	if (err == -ETIMEDOUT || err == -EBUSY)
 		return (int)err;

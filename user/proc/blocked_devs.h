@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define BLOCKED_DEVS_MAX 16 /* more than calls that can hang */
+#define BLOCKED_DEVS_MAX 64 /* more than calls that can hang */
 
 struct deadline_runner;
 

@@ -185,6 +185,14 @@ static void open_abandon(void *arg)
 		close(job->fd);
 }
 
+/* The file system of a file waits for its server, or that of a process for whatever it mounted. */
+static uint64_t key_of(uint32_t dev, const struct image_place *place)
+{
+	if (dev)
+		return deadline_mount(dev);
+	return place->pid ? deadline_process(place->pid) : DEADLINE_NODE;
+}
+
 struct look_job {
 	char root[BPFPROF_PATH_MAX];
 	char folder[BPFPROF_PATH_MAX];
@@ -244,13 +252,15 @@ int image_file_check(struct deadline_runner *runner, const struct image_place *f
 	job->root_dev = folder->root_dev;
 	job->trusts_layers = folder->trusts_layers;
 	job->pid = folder->pid;
-	return (int)deadline_run(runner, look_run, NULL, job, sizeof(*job), timeout_ms);
+	return (int)deadline_run(runner, key_of(0, folder), look_run, NULL, job, sizeof(*job),
+				 timeout_ms);
 }
 
 /* The file of a source. */
 struct image_file {
 	int fd;
 	bool may_block;
+	uint64_t key; /* of calls, if it may block */
 	struct deadline_runner *runner;
 };
 
@@ -290,7 +300,7 @@ static ssize_t read_under_deadline(struct image_file *file, void *dst, size_t le
 		job->fd = file->fd;
 		job->off = off + done;
 		job->len = len - done < READ_CHUNK ? (uint32_t)(len - done) : READ_CHUNK;
-		n = deadline_run(file->runner, read_run, read_abandon, job, sizeof(*job),
+		n = deadline_run(file->runner, file->key, read_run, read_abandon, job, sizeof(*job),
 				 IMAGE_FILE_DEADLINE_MS);
 		if (n == -ETIMEDOUT)
 			file->fd = -1; /* the hanging thread closes it */
@@ -313,12 +323,21 @@ static ssize_t image_file_read(void *arg, void *dst, size_t len, uint64_t off)
 	return read_under_deadline(file, dst, len, off);
 }
 
+static long close_run(void *arg)
+{
+	return close(*(const int *)arg);
+}
+
+/* FUSE asks its server when a file is closed, too. If that cannot be done now, the descriptor stays open. */
 static void image_file_close(void *arg)
 {
 	struct image_file *file = arg;
 
-	if (file->fd >= 0)
+	if (file->fd >= 0 && !file->may_block)
 		close(file->fd);
+	else if (file->fd >= 0)
+		deadline_run(file->runner, file->key, close_run, NULL, &file->fd, sizeof(file->fd),
+			     IMAGE_FILE_DEADLINE_MS);
 	free(file);
 }
 
@@ -328,6 +347,7 @@ int image_file_open(struct elf_source *ret, struct deadline_runner *runner,
 {
 	__cleanup(free_mem) struct open_job *job = calloc(1, sizeof(*job));
 	struct image_file *file;
+	uint64_t key;
 	long err;
 
 	if (!job)
@@ -340,7 +360,12 @@ int image_file_open(struct elf_source *ret, struct deadline_runner *runner,
 	job->trusts_layers = place->trusts_layers;
 	snprintf(job->root, sizeof(job->root), "%s", place->root);
 	snprintf(job->path, sizeof(job->path), "%s", place->path);
-	err = deadline_run(runner, open_run, open_abandon, job, sizeof(*job), timeout_ms);
+	key = key_of(identity->dev, place);
+	err = deadline_run(runner, key, open_run, open_abandon, job, sizeof(*job), timeout_ms);
+	/* Calls that hang elsewhere do not concern disks. */
+	if (err == -EBUSY && identity->dev && !image_file_dev_may_block(identity->dev))
+		err = deadline_run(runner, DEADLINE_NODE, open_run, open_abandon, job, sizeof(*job),
+				   timeout_ms);
 	if (err)
 		return (int)err;
 	file = malloc(sizeof(*file));
@@ -350,6 +375,7 @@ int image_file_open(struct elf_source *ret, struct deadline_runner *runner,
 	}
 	file->fd = job->fd;
 	file->may_block = job->may_block;
+	file->key = key;
 	file->runner = runner;
 	*ret_way = job->way;
 	*ret = (struct elf_source){

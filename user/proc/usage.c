@@ -90,7 +90,8 @@ static long cmdline_run(void *arg)
 ssize_t proc_argv_read(struct deadline_runner *runner, char *dst, size_t cap, pid_t pid)
 {
 	struct cmdline_job job = { .pid = pid };
-	long n = deadline_run(runner, cmdline_run, NULL, &job, sizeof(job), CMDLINE_DEADLINE_MS);
+	long n = deadline_run(runner, deadline_process((uint32_t)pid), cmdline_run, NULL, &job,
+			      sizeof(job), CMDLINE_DEADLINE_MS);
 
 	if (n < 0)
 		return n;

@@ -208,7 +208,7 @@ static int links_make(struct gpu_links *links, int nr, pid_t pid, enum purpose p
 	job->file_fd = fcntl(file->fd, F_DUPFD_CLOEXEC, 0);
 	if (job->file_fd < 0)
 		return -errno;
-	err = deadline_run(links->runner, link_run, link_close, job, sizeof(*job),
+	err = deadline_run(links->runner, DEADLINE_NODE, link_run, link_close, job, sizeof(*job),
 			   links->by_perf ? PERF_DEADLINE_MS : LINK_DEADLINE_MS);
 	if (err != -ETIMEDOUT)
 		close(job->file_fd);
