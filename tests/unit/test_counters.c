@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/background.h"
 #include "base/buf.h"
 #include "base/counters.h"
 #include "capture/sampler.h"
@@ -37,18 +38,31 @@
 
 /* The page has the rows of a group in this order. */
 static const struct counter *const tables[] = {
-	sampler_counters,	  aggregate_counters,
-	image_counters,		  sampler_image_counters,
-	symbolize_counters,	  jit_names_counters,
-	daemon_counters,	  profile_counters,
-	record_findings_counters, worker_steps_counters,
-	thread_times_counters,	  idle_counters,
-	gpu_monitor_counters,	  call_table_counters,
-	gpu_graphs_counters,	  handle_generations_counters,
-	gpu_waits_counters,	  gpu_inflight_counters,
-	gap_sampler_counters,	  absent_ranks_counters,
-	gpu_trace_counters,	  record_timeline_counters,
-	task_trace_counters,	  http_refused_counters,
+	sampler_counters,
+	aggregate_counters,
+	image_counters,
+	sampler_image_counters,
+	background_counters,
+	symbolize_counters,
+	jit_names_counters,
+	daemon_counters,
+	profile_counters,
+	record_findings_counters,
+	worker_steps_counters,
+	thread_times_counters,
+	idle_counters,
+	gpu_monitor_counters,
+	call_table_counters,
+	gpu_graphs_counters,
+	handle_generations_counters,
+	gpu_waits_counters,
+	gpu_inflight_counters,
+	gap_sampler_counters,
+	absent_ranks_counters,
+	gpu_trace_counters,
+	record_timeline_counters,
+	task_trace_counters,
+	http_refused_counters,
 };
 
 /* The groups, as the marks of the page name them. */

@@ -82,7 +82,7 @@ static void sample_shortly(struct sampler *sampler, const struct burst *burst, u
 	struct pollfd fd = { .fd = sampler_fd(sampler), .events = POLLIN };
 
 	while (burst->nr_waiting && !burst->error && time_monotonic_ns() < end_ns) {
-		poll(&fd, 1, POLL_MS);
+		sampler_poll(sampler, &fd, 1, POLL_MS);
 		sampler_run(sampler);
 	}
 	sampler_stop(sampler);

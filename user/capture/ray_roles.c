@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/background.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "capture/process_owner.h"
@@ -47,6 +48,13 @@ static bool is_candidate(const struct sampler *sampler, const struct process *pr
 	       (process->pythons->nr && maps_ray(sampler, process));
 }
 
+bool ray_roles_are_settled(const struct sampler *sampler, const struct process *process,
+			   const struct bpfprof_sample *sample, uint64_t now_ns)
+{
+	return process->owner->role || now_ns < process->owner->role_due_ns ||
+	       !is_candidate(sampler, process, sample);
+}
+
 void ray_roles_poll(struct sampler *sampler, struct process *process,
 		    const struct bpfprof_sample *sample, uint64_t now_ns)
 {
@@ -55,13 +63,18 @@ void ray_roles_poll(struct sampler *sampler, struct process *process,
 	uint32_t pid = session_own_pid(&sampler->reader.session, process->pid,
 				       process->ns_context.agent_pid);
 	enum ray_role role;
+	bool candidate;
 	ssize_t len;
 
 	if (process->owner->role || !pid || now_ns < process->owner->role_due_ns)
 		return;
+	candidate = process->start_ns == sample->task.start_ns &&
+		    process->exec_id == sample->task.exec_id &&
+		    is_candidate(sampler, process, sample);
+	if (candidate && !background_may_wait(sampler->background))
+		return;
 	process->owner->role_due_ns = now_ns + SCAN_EVERY_NS;
-	if (process->start_ns != sample->task.start_ns ||
-	    process->exec_id != sample->task.exec_id || !is_candidate(sampler, process, sample))
+	if (!candidate)
 		return;
 	len = proc_argv_read(sampler->reader.runner, argv, sizeof(argv), (pid_t)pid);
 	if (len == -ETIMEDOUT) /* another read would take as long */

@@ -7,6 +7,7 @@
  * good, or every few seconds for a Python process that uses Ray, which may become a driver later.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct bpfprof_sample;
@@ -16,6 +17,10 @@ struct sampler;
 /* Sets the role in process->owner if the process has one that was not known yet. */
 void ray_roles_poll(struct sampler *sampler, struct process *process,
 		    const struct bpfprof_sample *sample, uint64_t now_ns);
+
+/* Would ray_roles_poll() wait for no file? */
+bool ray_roles_are_settled(const struct sampler *sampler, const struct process *process,
+			   const struct bpfprof_sample *sample, uint64_t now_ns);
 
 /* The script of a driver, a part of its role; NULL: the role is no driver. */
 const char *ray_roles_script(const char *role);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/background.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/exit_status.h"
@@ -42,6 +43,7 @@
 #define LEARN_ALL_NS (10 * NS_PER_SECOND)
 #define WINDOWS_SCAN_NS (20 * 1000000ULL) /* between two scans for new libraries */
 #define MESSAGE_MAX 4096
+#define LAST_JOBS_MS 2000 /* after the last sample */
 
 static void on_sample(struct sampler *sampler, const struct sample_view *view)
 {
@@ -177,19 +179,44 @@ static int open_session(struct sampler *sampler, const struct session_options *s
 	return status;
 }
 
+/* May the records of one process wait, and those of another one go on? Where calls and waits are put in order, no. */
+static bool records_are_independent(const struct sampler *sampler)
+{
+	const struct session_options *session = &sampler->reader.session.options;
+
+	return !session->gpu && !session->gpu_windows && !session->wakers &&
+	       session->waits == SESSION_NO_WAITS && !sampler->options->steps.stop;
+}
+
+static bool is_settled(void *arg, struct process *process, const struct bpfprof_sample *sample)
+{
+	struct sampler *sampler = arg;
+	uint64_t now_ns = time_monotonic_ns();
+
+	return sampler_container_is_settled(process, now_ns) &&
+	       (sample->flags & BPFPROF_SAMPLE_KTHREAD || sampler_ranks_are_settled(process)) &&
+	       ray_roles_are_settled(sampler, process, sample, now_ns);
+}
+
 /* Makes the tables that only samples need. */
 static int setup_samples(struct sampler *sampler)
 {
 	struct thread_reader *reader = &sampler->reader;
 	size_t codes_bytes = sampler->options->codes_bytes;
+	const struct stream_handlers handlers = { .see = on_event,
+						  .is_settled = is_settled,
+						  .arg = sampler };
 	int err;
 
 	err = python_maps_new(&reader->walker.python_maps, &reader->session);
 	if (!err)
 		err = codes_new(&sampler->codes, codes_bytes ? codes_bytes : CODES_BYTES);
+	if (!err && records_are_independent(sampler))
+		err = background_new(&sampler->background);
+	background_pause(sampler->background);
 	return err ? err
 		   : stream_new(&sampler->stream, &reader->session, &reader->walker, sampler->codes,
-				on_event, sampler);
+				sampler->background, &handlers);
 }
 
 static int cannot_start(int err)
@@ -228,8 +255,10 @@ static uint32_t kernel_pid(struct sampler *sampler, pid_t pid)
 
 	if (session_pids_are_the_nodes(&sampler->reader.session))
 		return (uint32_t)pid;
+	background_pause(sampler->background);
 	if (walker_learn(&sampler->reader.walker, (uint32_t)pid, time_monotonic_ns(), &task))
 		log_debug("pid %d: cannot be looked at", pid);
+	background_resume(sampler->background);
 	return task.pid;
 }
 
@@ -439,6 +468,7 @@ int sampler_start(struct sampler *sampler)
 		err = clock_start(&sampler->clock, &sampler->reader.session);
 	if (err)
 		return cannot_start(err);
+	background_resume(sampler->background);
 	sampler->tick_ns = time_monotonic_ns() + TICK_NS;
 	while (sampler->windows &&
 	       gpu_probes_scan(sampler->windows, time_monotonic_ns(), NS_PER_SECOND))
@@ -451,6 +481,32 @@ int sampler_fd(const struct sampler *sampler)
 	return stream_fd(sampler->stream);
 }
 
+int sampler_poll(struct sampler *sampler, struct pollfd *fds, nfds_t nr, int timeout_ms)
+{
+	return background_poll(sampler->background, fds, nr, timeout_ms);
+}
+
+static void containers_job(void *arg, const void *data, size_t bytes, bool late)
+{
+	sampler_containers_tick(arg, time_monotonic_ns());
+	(void)data;
+	(void)bytes;
+	(void)late;
+}
+
+static void tick(struct sampler *sampler, uint64_t now_ns)
+{
+	const struct background_job job = { .fn = containers_job, .arg = sampler };
+
+	if (sampler->clock)
+		clock_tick(sampler->clock);
+	if (!sampler->background)
+		sampler_containers_tick(sampler, now_ns);
+	else /* without room for it, the next tick tries again */
+		background_post(sampler->background, &job);
+	sampler->tick_ns = now_ns + TICK_NS;
+}
+
 int sampler_run(struct sampler *sampler)
 {
 	int wait_ms = stream_run(sampler->stream);
@@ -458,12 +514,8 @@ int sampler_run(struct sampler *sampler)
 
 	if (sampler->waits)
 		waits_run(sampler->waits, now_ns);
-	if (now_ns >= sampler->tick_ns) {
-		if (sampler->clock)
-			clock_tick(sampler->clock);
-		sampler_containers_tick(sampler, now_ns);
-		sampler->tick_ns = now_ns + TICK_NS;
-	}
+	if (now_ns >= sampler->tick_ns)
+		tick(sampler, now_ns);
 	if (sampler->windows && gpu_probes_scan(sampler->windows, now_ns, WINDOWS_SCAN_NS))
 		return 0;
 	return wait_ms;
@@ -499,10 +551,14 @@ void sampler_stop(struct sampler *sampler)
 	if (sampler->waits)
 		waits_stop(sampler->waits);
 	stream_run(sampler->stream);
+	background_finish(sampler->background, LAST_JOBS_MS);
+	background_pause(sampler->background);
 }
 
 void sampler_let_go(struct sampler *sampler)
 {
+	background_free(sampler->background);
+	sampler->background = NULL;
 	waits_free(sampler->waits);
 	sampler->waits = NULL;
 	if (sampler->windows) {

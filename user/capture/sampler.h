@@ -12,6 +12,7 @@
  * standard error; statuses are those of base/exit_status.h.
  */
 
+#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,6 +25,7 @@
 #include "threads/thread_reader.h"
 
 struct aggregate;
+struct background;
 struct aggregate_input;
 struct bpfprof_task_state;
 struct clock;
@@ -79,6 +81,8 @@ struct sampler {
 	struct sampler_ranks_stats ranks;
 	uint64_t nr_gil_unknown; /* Python samples left out by --gil whose GIL is not known */
 	struct codes *codes;
+	/* Reads files and processes beside the loop; NULL: the loop waits for them (sampler_open()). */
+	struct background *background;
 	struct stream *stream;
 	struct clock *clock;
 	struct workers *workers; /* NULL without --worker, and with --steps */
@@ -113,6 +117,8 @@ void sampler_emit(const struct sampler *sampler, const struct event *event);
 /* Samples flow from here on. */
 int sampler_start(struct sampler *sampler);
 int sampler_fd(const struct sampler *sampler);
+/* poll(2), meanwhile jobs run in the background. */
+int sampler_poll(struct sampler *sampler, struct pollfd *fds, nfds_t nr, int timeout_ms);
 /* Passes on the events that have come, and does periodic work. Milliseconds until the next call is due. */
 int sampler_run(struct sampler *sampler);
 /*
@@ -196,6 +202,9 @@ void sampler_waits_thread_end(struct sampler *sampler, const struct bpfprof_wait
  * until the next sampler_run().
  */
 const struct container *sampler_container(struct sampler *sampler, struct process *process);
+/* Would sampler_container() wait for no file? The same for sampler_ranks_scan(). */
+bool sampler_container_is_settled(const struct process *process, uint64_t now_ns);
+bool sampler_ranks_are_settled(const struct process *process);
 /* Periodic work; borrowed containers become invalid. */
 void sampler_containers_tick(struct sampler *sampler, uint64_t now_ns);
 

@@ -6,6 +6,7 @@
  */
 #include "capture/sampler.h"
 
+#include "base/background.h"
 #include "base/time.h"
 #include "capture/container_filter.h"
 #include "capture/process_owner.h"
@@ -41,6 +42,27 @@ static bool is_known(const struct container *container)
 	return container && container->source == CONTAINER_FROM_BUNDLE;
 }
 
+/* Differs from those of users (walk_mappings.c) by its highest bit. */
+static uint32_t tenant_of(const struct container *container)
+{
+	const char *at;
+	uint32_t hash = 0;
+
+	for (at = container->id; *at; at++)
+		hash = (hash ^ (uint8_t)*at) * 0x9e3779b1U;
+	return hash | 1U << 31;
+}
+
+bool sampler_container_is_settled(const struct process *process, uint64_t now_ns)
+{
+	const struct process_owner *owner = process->owner;
+
+	if (process->ns_context.mnt_ns != owner->mnt_ns)
+		return false;
+	return is_known(owner->container) || !process->ns_context.agent_pid ||
+	       now_ns < owner->container_due_ns;
+}
+
 const struct container *sampler_container(struct sampler *sampler, struct process *process)
 {
 	struct process_owner *owner = process->owner;
@@ -51,7 +73,7 @@ const struct container *sampler_container(struct sampler *sampler, struct proces
 	if (is_known(owner->container) || is_outside(sampler, process))
 		return owner->container;
 	now_ns = time_monotonic_ns();
-	if (now_ns < owner->container_due_ns)
+	if (now_ns < owner->container_due_ns || !background_may_wait(sampler->background))
 		return owner->container;
 	if (!budget_allows(&sampler->asking, ASK_SHARE, ASK_SAVED_NS, now_ns)) {
 		sampler->nr_container_deferred++;
@@ -59,8 +81,10 @@ const struct container *sampler_container(struct sampler *sampler, struct proces
 	}
 	found = containers_of(sampler->reader.containers, process->ns_context.agent_pid,
 			      process->ns_context.mnt_ns, now_ns);
-	if (found)
+	if (found) {
 		owner->container = found;
+		process->tenant = tenant_of(found);
+	}
 	budget_spend(&sampler->asking, time_monotonic_ns() - now_ns);
 	owner->container_wait_ns = owner->container_wait_ns
 					   ? owner->container_wait_ns * ASK_AGAIN_FACTOR

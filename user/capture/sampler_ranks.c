@@ -8,6 +8,7 @@
 
 #include <errno.h>
 
+#include "base/background.h"
 #include "base/time.h"
 #include "kernel/environ.h"
 #include "proc/processes.h"
@@ -62,6 +63,11 @@ static void ranks_read(struct sampler *sampler, struct process *process, uint32_
 	process->ranks_known = true;
 }
 
+bool sampler_ranks_are_settled(const struct process *process)
+{
+	return process->ranks_known || process->dead;
+}
+
 void sampler_ranks_scan(struct sampler *sampler, struct process *process)
 {
 	uint64_t start_ns;
@@ -83,6 +89,8 @@ void sampler_ranks_scan(struct sampler *sampler, struct process *process)
 		}
 		return;
 	}
+	if (!background_may_wait(sampler->background))
+		return;
 	start_ns = time_monotonic_ns();
 	if (!budget_allows(&sampler->ranking, ASK_SHARE, ASK_SAVED_NS, start_ns)) {
 		sampler->ranks.deferred++;

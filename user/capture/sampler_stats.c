@@ -2,6 +2,7 @@
 /* The counters of a sampler since its start. */
 #include "capture/sampler.h"
 
+#include "base/background.h"
 #include "capture/worker_steps.h"
 #include "container/containers.h"
 #include "kernel/clock.h"
@@ -345,6 +346,7 @@ static enum counter_group group_of(const struct sampler *sampler, const struct c
 
 void sampler_run_stats(struct sampler *sampler, struct run_stats *stats)
 {
+	const struct background_counts background = background_counts(sampler->background);
 	const uint32_t parts = parts_of(sampler);
 	const struct counter *row;
 	struct counts c = { 0 };
@@ -362,6 +364,7 @@ void sampler_run_stats(struct sampler *sampler, struct run_stats *stats)
 		if (count || row->zero & parts)
 			stats_add(stats_group(stats, group_of(sampler, row)), row->name, count);
 	}
+	stats_add_rows(&stats->walk, background_counters, &background, false);
 	if (session_run_stats(&sampler->reader.session, &stats->bpf_runs, &stats->bpf_ns)) {
 		stats->bpf_ns_source = "kernel";
 	} else {

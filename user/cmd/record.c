@@ -14,6 +14,7 @@
 
 #include <bpf/libbpf.h>
 
+#include "base/background.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/exit_status.h"
@@ -235,7 +236,9 @@ static void memory_poll(struct recording *rec)
 {
 	if (memory_used(rec) <= rec->memory_max)
 		return;
+	background_pause(rec->sampler.background);
 	images_cool(rec->sampler.reader.images);
+	background_resume(rec->sampler.background);
 	malloc_trim(0);
 	if (memory_used(rec) <= rec->memory_max)
 		return;
@@ -289,7 +292,7 @@ static void loop(struct recording *rec, int signal_fd)
 		if (rec->options->capture.session.gpu && rec->sampler.steps &&
 		    wait_ms > GPU_STEPS_MS)
 			wait_ms = GPU_STEPS_MS;
-		poll(fds, 2, time_poll_ms(now_ns, end_ns, wait_ms));
+		sampler_poll(&rec->sampler, fds, 2, time_poll_ms(now_ns, end_ns, wait_ms));
 		if (fds[1].revents && signals_next(signal_fd))
 			break;
 		now_ns = time_monotonic_ns();

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/background.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/exit_status.h"
@@ -319,7 +320,9 @@ static int interval_end(struct top *top, uint64_t now_ns)
 	if (top->times)
 		waits_rotate(top, now_ns);
 	aggregate_view_get(ended, &view);
+	background_pause(top->sampler.background);
 	err = live_feed(top->live, &view, &symbolizer);
+	background_resume(top->sampler.background);
 	aggregate_free(ended);
 	if (!err && top->options->capture.session.gpu)
 		err = top_calls_update(&top->calls);
@@ -419,7 +422,8 @@ static int watch(struct top *top, int signal_fd)
 		if (top->options->capture.session.gpu &&
 		    gpu_monitor_run(&top->calls.watch, time_monotonic_ns()))
 			ms = 0;
-		poll(fds, nr, time_poll_ms(time_monotonic_ns(), end_ns, ms < max_ms ? ms : max_ms));
+		sampler_poll(&top->sampler, fds, nr,
+			     time_poll_ms(time_monotonic_ns(), end_ns, ms < max_ms ? ms : max_ms));
 		if (fds[1].revents)
 			on_signals(top, signal_fd);
 		if (nr == 3 && fds[2].revents & POLLIN)

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/background.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/exit_status.h"
@@ -252,6 +253,17 @@ static void sweep(struct daemon *daemon)
 	sampler_sweep(&daemon->sampler, aggregates, nr);
 }
 
+/* The writer is a fork of this process: jobs must have ended, and not stopped half way. */
+static void interval_write_begin(struct daemon *daemon)
+{
+	if (!daemon->ended.aggregate || daemon->writer.pid ||
+	    !background_try_pause(daemon->sampler.background))
+		return;
+	writer_start(daemon);
+	sweep(daemon);
+	background_resume(daemon->sampler.background);
+}
+
 /* Until a signal ends it. */
 static void loop(struct daemon *daemon, int signal_fd)
 {
@@ -274,17 +286,14 @@ static void loop(struct daemon *daemon, int signal_fd)
 			ms = sampler_run(&daemon->sampler);
 		}
 		daemon_waits_rotate(daemon);
-		if (daemon->ended.aggregate && !daemon->writer.pid) {
-			writer_start(daemon);
-			sweep(daemon);
-		}
+		interval_write_begin(daemon);
 		remote_profile_run(daemon, now_ns);
 		writer_watch(daemon, now_ns);
 		push_watch(daemon);
 		if ((daemon->http && http_is_pending(daemon->http)) || calls_run(daemon, now_ns))
 			ms = 0;
-		poll(fds, sizeof(fds) / sizeof(fds[0]),
-		     time_poll_ms(time_monotonic_ns(), daemon->running.end_ns, ms));
+		sampler_poll(&daemon->sampler, fds, sizeof(fds) / sizeof(fds[0]),
+			     time_poll_ms(time_monotonic_ns(), daemon->running.end_ns, ms));
 		if (daemon->http)
 			http_run(daemon->http);
 		if (fds[1].revents && on_signals(daemon, signal_fd))

@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/background.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "capture/pod_processes.h"
@@ -193,11 +194,13 @@ int remote_profile_child_start(struct remote_profile_job *job)
 		return -errno;
 	if (fcntl(fds[0], F_SETFL, O_NONBLOCK) < 0)
 		err = -errno;
+	background_pause(job->daemon->sampler.background);
 	job->pid = err ? -1 : fork();
 	if (!job->pid)
 		child_main(job, fds[1], parent);
 	if (!err && job->pid < 0)
 		err = -errno;
+	background_resume(job->daemon->sampler.background);
 	close(fds[1]);
 	if (err) {
 		job->pid = 0;

@@ -5,6 +5,10 @@
 /*
  * Decodes the ring buffer: samples come out complete (misses are walked to their end here), and
  * process events update the process table and the kernel's tables.
+ *
+ * With a background, the loop decodes those records alone that need nothing outside of our memory. The others,
+ * and those that follow them from the same process, are jobs. So the handlers are called by both, never
+ * at once.
  */
 
 #include <stdbool.h>
@@ -13,14 +17,25 @@
 
 #include "kernel/event.h"
 
+struct background;
+struct bpfprof_sample;
 struct codes;
+struct process;
 struct session;
 struct stream;
 struct walker;
 
-/* Borrows all three; see() receives the events. 0 or -errno. */
+struct stream_handlers {
+	event_fn see; /* receives the events */
+	/* Can see() take a sample of the process without waiting for files? Not called without a background. */
+	bool (*is_settled)(void *arg, struct process *process, const struct bpfprof_sample *sample);
+	void *arg;
+};
+
+/* Borrows all four; background may be NULL. 0 or -errno. */
 int stream_new(struct stream **ret, struct session *session, struct walker *walker,
-	       struct codes *codes, event_fn see, void *arg);
+	       struct codes *codes, struct background *background,
+	       const struct stream_handlers *handlers);
 void stream_free(struct stream *stream);
 
 int stream_fd(const struct stream *stream); /* to poll: readable when there are records */

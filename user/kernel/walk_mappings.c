@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/background.h"
 #include "base/cleanup.h"
 #include "base/time.h"
 #include "base/vec.h"
@@ -105,7 +106,7 @@ static int python_scan(struct walker *walker, struct image *image)
 }
 
 /* Opens files when they are first mapped: later they may be deleted. */
-static void open_images(struct walker *walker, const struct process *process,
+static void open_images(struct walker *walker, struct process *process,
 			struct process_mapping *mappings, size_t nr, uint64_t now_ns)
 {
 	struct image *image;
@@ -113,12 +114,16 @@ static void open_images(struct walker *walker, const struct process *process,
 	bool wanted = false;
 	size_t i;
 
+	process->images_left = false;
 	for (i = 0; i < nr; i++) {
 		image = images_get(walker->images, (uint32_t)mappings[i].image);
 		if (!image || image->id == BPFPROF_IMAGE_NONE)
 			continue;
 		image->used_ns = now_ns;
-		wanted |= image_try(walker, image, now_ns);
+		if (background_time_is_up())
+			process->images_left |= image->state == IMAGE_UNOPENED;
+		else
+			wanted |= image_try(walker, image, now_ns);
 	}
 	if (wanted) {
 		image_copies_take(walker->images, walker->session, walker->runner, process, now_ns,
@@ -138,11 +143,15 @@ static void look_at_images(struct walker *walker, struct process *process, uint6
 	size_t i;
 	int err;
 
-	process->images_failed = false;
+	process->images_failed = process->images_left;
 	for (i = 0; i < process->nr_mappings; i++) {
 		image = images_get(walker->images, (uint32_t)process->mappings[i].image);
 		if (!image || image->id == BPFPROF_IMAGE_NONE)
 			continue;
+		if (background_time_is_up()) {
+			process->images_failed = process->images_left = true;
+			break;
+		}
 		err = python_scan(walker, image);
 		if (err)
 			images_fail(walker->images, image, err, now_ns);
@@ -263,6 +272,8 @@ static int mappings_take(struct walker *walker, struct process *process, struct 
 	budget_spend(&walker->reading, remapped.cost_ns);
 	differ = process_mappings_set(process, c->mappings, c->nr);
 	process_ns_context_set(process, &c->ns_context);
+	if (!process->tenant)
+		process->tenant = c->origin.uid + 1;
 	executed = c->program_va ? process_mapping_find(process, c->program_va) : NULL;
 	process->program = program_find(walker, process, executed);
 	origin_take(walker, process, c);

@@ -18,6 +18,7 @@ struct processes {
 	void *arg;
 	size_t nr_mappings; /* mappings with allocated room, of all processes */
 	size_t title_bytes;
+	uint32_t pinned; /* pid, 0: none */
 };
 
 /* The bytes of a part in an entry: the next part is aligned. */
@@ -127,7 +128,7 @@ static void mappings_trim(struct processes *processes, const struct process *kee
 	hash_table_each(&processes->by_pid, process) {
 		if (processes->nr_mappings <= max)
 			break;
-		if (process == keep || !process->cap_mappings)
+		if (process == keep || process->pid == processes->pinned || !process->cap_mappings)
 			continue;
 		processes->retire(processes->arg, process);
 		mappings_free(process);
@@ -191,6 +192,8 @@ static void process_start_over(struct processes *processes, struct process *proc
 			       const struct bpfprof_task_id *task)
 {
 	processes->retire(processes->arg, process);
+	if (process->start_ns != task->start_ns)
+		process->tenant = 0;
 	process->start_ns = task->start_ns;
 	process->exec_id = task->exec_id;
 	process->ns_context = (struct bpfprof_ns_context){ 0 };
@@ -203,11 +206,26 @@ static void process_start_over(struct processes *processes, struct process *proc
 	process->reread_ns = 0;
 	process->sampled = false;
 	process->dead = false;
+	process->images_left = false;
 	title_forget(process);
 	parts_clear(process);
 	free(process->ranks);
 	process->ranks = NULL;
 	process->ranks_known = false;
+}
+
+void processes_pin(struct processes *processes, uint32_t pid)
+{
+	processes->pinned = pid;
+}
+
+static void process_evict(struct processes *processes)
+{
+	struct process *oldest = processes_first(processes);
+
+	if (oldest->pid == processes->pinned)
+		oldest = hash_table_next(oldest);
+	process_remove(processes, oldest);
 }
 
 /* Is the task an earlier one? Start times and exec numbers only rise. */
@@ -224,7 +242,7 @@ struct process *processes_get(struct processes *processes, const struct bpfprof_
 
 	if (!process) {
 		if (processes->by_pid.nr == PROCESSES_MAX)
-			process_remove(processes, (void *)processes->by_pid.oldest);
+			process_evict(processes);
 		process = hash_table_add(&processes->by_pid, &task->pid);
 		if (!process)
 			return NULL;
@@ -265,6 +283,7 @@ void processes_fork(struct processes *processes, const struct bpfprof_task_id *p
 	to->nr_mappings = from->nr_mappings;
 	to->mappings_known = true;
 	to->program = from->program;
+	to->tenant = from->tenant;
 	to->images_failed = from->images_failed; /* the child tries those files again */
 	parts_inherit(to, from);
 	if (from->title && !to->title) {
@@ -291,7 +310,8 @@ void processes_expire(struct processes *processes, uint64_t now_ns)
 	struct process *process;
 
 	hash_table_each(&processes->by_pid, process) {
-		if (process->dead && now_ns - process->dead_ns > PROCESS_KEEP_DEAD_NS)
+		if (process->dead && now_ns - process->dead_ns > PROCESS_KEEP_DEAD_NS &&
+		    process->pid != processes->pinned)
 			process_remove(processes, process);
 	}
 }

@@ -51,8 +51,10 @@ struct process {
 	size_t nr_mappings, cap_mappings;
 	bool mappings_known; /* read from the kernel, or copied from the parent */
 	bool images_failed; /* some file could not be opened: the next read tries again */
+	bool images_left; /* there was no time to open some file: a read is due soon */
 	bool sampled; /* since the mappings were verified last */
 	bool dead;
+	uint32_t tenant; /* whose share of time its files take (base/background.h); 0: not known */
 	uint32_t program; /* image that exec or the dynamic loader started, 0: not known */
 	uint64_t known_ns; /* when its start or its exec was seen; 0: before bpfprof started */
 	uint64_t read_ns; /* time of the last read of the mappings, 0: never */
@@ -104,6 +106,8 @@ void processes_fork(struct processes *processes, const struct bpfprof_task_id *p
 void processes_exit(struct processes *processes, const struct bpfprof_task_id *task,
 		    uint64_t now_ns);
 void processes_expire(struct processes *processes, uint64_t now_ns);
+/* Never frees the entry of that process, or its mappings, until another one is pinned. 0: none. */
+void processes_pin(struct processes *processes, uint32_t pid);
 
 /*
  * Records that a read of the mappings took cost_ns of CPU time. The cheaper of the last two reads is
