@@ -32,16 +32,17 @@
 #define FIXED_CPUS 32
 #define CPU_BYTES (512ULL << 10) /* of each possible CPU above those */
 #define PUSH_BYTES (6ULL << 20) /* libcurl, and the certificates that it trusts */
-#define CALL_KEYS 2048 /* of one process: eight workers have room for as many */
-#define CALLS_BYTES (10ULL << 20) /* --gpu: its maps, and what is known of calls */
-#define WAITS_BYTES (14ULL << 20) /* --wall: what threads do, and reading their stacks */
+#define CALL_KEYS 2048 /* of one process: the tables have room for eight workers with as many */
+#define CALLS_BYTES (10ULL << 20) /* --gpu: its maps, and the tables of calls */
+#define WAITS_BYTES (14ULL << 20) /* --wall: its maps, and reading the stacks of threads */
 #define TIMES_BYTES                                                                                \
-	(2ULL << 20) /* of that, their times; what more of them take, stacks do not get */
+	(2ULL << 20) /* of that, the times of threads; more of them take room from stacks */
 #define VARIABLE_MIN_BYTES (4ULL << 20)
 #define CLOCK_STEP_NS NS_PER_SECOND
 #define LISTEN_DEFAULT "127.0.0.1:9464"
 #define LOCK_WAIT_MS 15000 /* the last writer of a killed daemon may still be at work */
-#define SAME_SIGNAL_NS NS_PER_SECOND /* timeout(1) sends it to us and to our group: once meant */
+/* timeout(1) sends a signal to the process and to its group: that is one request. */
+#define SAME_SIGNAL_NS NS_PER_SECOND
 #define MESSAGE_MAX 4096
 /* A group of session_target_add(); remote_profile.c has the groups above. */
 #define FILTER_GROUP_A (SAMPLER_GROUP << 1)
@@ -52,7 +53,10 @@ static uint64_t offset_now(void)
 	return time_wall_ns() - time_monotonic_ns();
 }
 
-/* The first border after the moment, at least half an interval after start. */
+/*
+ * The first multiple of the interval's length after moment_ns that is at least half an interval
+ * after its start.
+ */
 static uint64_t next_boundary(const struct daemon *daemon, const struct interval *interval,
 			      uint64_t moment_ns)
 {
@@ -66,7 +70,10 @@ static uint64_t next_boundary(const struct daemon *daemon, const struct interval
 	return (wall + length - 1) / length * length - interval->offset_ns;
 }
 
-/* Room for a new aggregate besides those that are not yet gone. */
+/*
+ * A new aggregate gets the memory that the aggregates before it, which are still being written,
+ * leave.
+ */
 static int interval_begin(struct daemon *daemon, struct interval *interval, uint64_t now_ns)
 {
 	size_t taken = daemon->writer.pid ? daemon->writer.aggregate_bytes : 0;
@@ -76,7 +83,10 @@ static int interval_begin(struct daemon *daemon, struct interval *interval, uint
 		taken += aggregate_bytes(daemon->ended.aggregate);
 	if (daemon->times && thread_times_bytes(daemon->times) > TIMES_BYTES)
 		taken += thread_times_bytes(daemon->times) - TIMES_BYTES;
-	/* Not more than the next one will have: else that of every other interval were small. */
+	/*
+	 * The next aggregate gets as much as this one; otherwise every other interval would have
+	 * little.
+	 */
 	if (taken + bytes / 2 < bytes)
 		bytes /= 2;
 	else
@@ -86,8 +96,9 @@ static int interval_begin(struct daemon *daemon, struct interval *interval, uint
 }
 
 /*
- * The running interval has come to its border, and the next one begins there. If the one before it
- * still waits, or there is no memory, it goes on to a later border instead.
+ * The running interval ends at its boundary, and the next one begins there. If the interval before
+ * it still waits for the writer, or memory is short, the running interval is extended to a later
+ * boundary.
  */
 static void interval_pass(struct daemon *daemon, uint64_t now_ns)
 {
@@ -158,13 +169,13 @@ static void on_event(void *arg, const struct event *event)
 	}
 }
 
-/* The options' choice in place of what is in force. 0 or -errno, then nothing has changed. */
+/* The filter of choice replaces the filter in force. 0, or -errno and nothing has changed. */
 static int filter_set(struct daemon *daemon, struct process_choice *choice, struct buf *why)
 {
 	struct process_filter filter;
 	int err;
 
-	/* Its own bit is the other one of two, while both are there. */
+	/* While both filters exist, the new one uses the other bit of two. */
 	err = process_filter_open(
 		&filter, &daemon->sampler, choice,
 		daemon->filter.group == FILTER_GROUP_A ? FILTER_GROUP_B : FILTER_GROUP_A, why);
@@ -181,7 +192,7 @@ static int filter_set(struct daemon *daemon, struct process_choice *choice, stru
 	return 0;
 }
 
-/* Whether there is one at all is decided at the start. */
+/* A reload replaces a token; it cannot add the first one or remove it. */
 static void token_set(struct daemon_options *options, struct daemon_options *from)
 {
 	if (!options->token != !from->token)
@@ -193,7 +204,7 @@ static void token_set(struct daemon_options *options, struct daemon_options *fro
 	from->token = NULL;
 }
 
-/* Retention, filters, token and log level, as they would be if we were started now. */
+/* Retention, filters, token and log level get the values that a start would give them now. */
 static void reload(struct daemon *daemon)
 {
 	__cleanup(buf_fini) struct buf message = { .max = MESSAGE_MAX };
@@ -226,7 +237,7 @@ static void reload(struct daemon *daemon)
 	log_event(LOG_INFO, "reloaded", fields, sizeof(fields) / sizeof(fields[0]));
 }
 
-/* True: it is to end. */
+/* True: the daemon must end. */
 static bool on_signals(struct daemon *daemon, int fd)
 {
 	bool quit = false;
@@ -264,7 +275,7 @@ static void interval_write_begin(struct daemon *daemon)
 	background_resume(daemon->sampler.background);
 }
 
-/* Until a signal ends it. */
+/* Runs until a signal asks the daemon to end. */
 static void loop(struct daemon *daemon, int signal_fd)
 {
 	uint64_t now_ns;
@@ -303,7 +314,7 @@ static void loop(struct daemon *daemon, int signal_fd)
 	}
 }
 
-/* Waits for the child, and leaves it alone if another signal says so. */
+/* Waits for the writer. False: another signal came, and the writer is left alone. */
 static bool writer_finish(struct daemon *daemon, int signal_fd)
 {
 	while (daemon->writer.pid) {
@@ -321,7 +332,7 @@ static bool writer_finish(struct daemon *daemon, int signal_fd)
 	return true;
 }
 
-/* Writes what there is. */
+/* Writes the intervals that are left. An exit status. */
 static int finish(struct daemon *daemon, int signal_fd)
 {
 	uint64_t errors;
@@ -348,9 +359,9 @@ static int finish(struct daemon *daemon, int signal_fd)
 }
 
 /*
- * Half of what --max-memory leaves is for stacks of the interval that runs and the one that is being
- * written, a quarter for code objects, the rest for what an interval takes while it is written: where no
- * two stacks are alike, as much as its stacks.
+ * --max-memory without the fixed part is divided: a half is for the stacks of the running interval
+ * and of the one that is being written, a quarter for code objects. The rest is for the writer,
+ * which needs as much as the stacks if no two of them are alike.
  */
 static void memory_share(struct daemon *daemon)
 {
@@ -372,7 +383,7 @@ static void memory_share(struct daemon *daemon)
 		bytes = fixed + VARIABLE_MIN_BYTES;
 	}
 	daemon->aggregate_bytes = (bytes - fixed) / 2;
-	if (daemon->options->token) /* two profiles take a quarter of it each */
+	if (daemon->options->token) /* each of two profiles takes a quarter of the rest */
 		daemon->aggregate_bytes -= daemon->aggregate_bytes / 3;
 	daemon->options->capture.codes_bytes = (bytes - fixed) / 4;
 }
@@ -405,7 +416,7 @@ static int folder_lock(struct daemon *daemon)
 		waited_ms += 100;
 		err = 0;
 	}
-	/* Whatever else is wrong with the folder now, may be right later. */
+	/* Other errors may be gone by the time that the first profile is written. */
 	if (!err && daemon->options->access.has_group && store_check(daemon->store) == -EPERM)
 		err = -EPERM;
 	return err;
@@ -462,7 +473,7 @@ static int folder_open(struct daemon *daemon)
 	if (!err && daemon->options->split == DAEMON_SPLIT_NODE)
 		err = store_prune(daemon->store, &daemon->options->limits,
 				  time_wall_ns() / NS_PER_SECOND, &counts);
-	/* It may work by the time that there is something to write. */
+	/* The folder may be usable by the time that the first profile is written. */
 	if (err)
 		log_warn("%s: %s", daemon->output, strerror(-err));
 	folder_warn(daemon);
@@ -497,7 +508,7 @@ static int listen_start(struct daemon *daemon)
 	return EXIT_DONE;
 }
 
-/* As record: what is not there cannot be watched. */
+/* As with record, a process that is named by its pid must exist. */
 static int filter_start(struct daemon *daemon)
 {
 	__cleanup(buf_fini) struct buf message = { .max = MESSAGE_MAX };
@@ -539,7 +550,8 @@ static int run(struct daemon *daemon, int signal_fd)
 		return EXIT_FAILED;
 	}
 	daemon->last_good_ns = daemon->running.start_ns;
-	if (daemon->options->capture.session.gpu) { /* it hands over what comes meanwhile */
+	/* It passes on the samples that come meanwhile. */
+	if (daemon->options->capture.session.gpu) {
 		gpu_monitor_start(&daemon->calls.watch);
 		gpu_monitor_log(&daemon->calls.watch);
 	}
@@ -568,7 +580,7 @@ int daemon_run(struct daemon_options *options, int argc, char *const argv[])
 		log_error("%s", strerror(-signal_fd));
 		return EXIT_FAILED;
 	}
-	options->capture.session.follow = true; /* pids may be asked for at any time */
+	options->capture.session.follow = true; /* a client may ask for a pid at any time */
 	options->capture.session.gpu_waits = options->capture.session.gpu;
 	options->capture.session.call_keys = CALL_KEYS;
 	memory_share(&daemon);

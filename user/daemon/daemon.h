@@ -71,8 +71,8 @@ struct write_result {
 	char name[STORE_NAME_MAX];
 	uint64_t bytes; /* of the files */
 	bool calls; /* the set has files of calls */
-	uint64_t pods; /* --split pod: sets of pods that were written */
-	uint64_t pods_failed; /* --split pod: sets of pods that could not be written */
+	uint64_t pods; /* --split pod: the number of pods whose sets were written */
+	uint64_t pods_failed; /* --split pod: the number of pods whose sets could not be written */
 	int pods_error; /* of the first of pods_failed */
 	uint64_t private_bytes; /* memory of the child that is not shared with us */
 	struct stats_reasons files; /* names are constants, at the same addresses in the parent */
@@ -85,7 +85,7 @@ struct writer {
 	uint64_t start_ns, aggregate_bytes;
 	uint64_t from_s, until_s; /* of the interval that it writes, Unix time */
 	struct run_stats stats; /* of the interval that it writes */
-	bool killed; /* as it took too long */
+	bool killed; /* because it took too long */
 };
 
 struct daemon_totals {
@@ -113,10 +113,12 @@ struct daemon_calls {
 	struct gpu_monitor watch;
 	struct call_table_count *before; /* counts when the interval began, by key */
 	size_t nr_before;
-	/* Counts of this interval that the kernel has removed, as their process ended. */
+	/*
+	 * Counts of this interval that were removed from the kernel, because their process ended.
+	 */
 	struct call_table_count *ended;
 	size_t nr_ended, cap_ended;
-	size_t nr_ended_wanted; /* that many of them, the first ones, pass the filters */
+	size_t nr_ended_wanted; /* the first so many of ended pass the filters */
 	struct stats_reasons lost_before;
 	uint64_t stacks_before, skipped_before;
 	struct stats_reasons finished; /* calls by kind, in intervals that ended */
@@ -147,11 +149,11 @@ struct daemon {
 	struct daemon_calls calls;
 	struct thread_times *times; /* NULL without --wall */
 	struct http *http; /* NULL: does not listen */
-	struct buf metrics; /* the answer to /metrics of the moment metrics_ns */
+	struct buf metrics; /* the answer to /metrics that was made at metrics_ns */
 	uint64_t metrics_ns;
 	bool nothing_matched; /* no process of the filters ran in the last interval */
 	uint64_t last_good_ns; /* when a profile was written, or sampling began */
-	uint64_t quit_ns; /* when the signal to end came */
+	uint64_t quit_ns; /* when the signal came that ends the daemon */
 	bool warned_kernel_names;
 };
 
@@ -207,7 +209,10 @@ int job_waits_open(struct remote_profile_job *job);
 void job_waits_sample(struct remote_profile_job *job, const struct aggregate_input *input);
 void job_waits_rotate(struct remote_profile_job *job);
 
-/* daemon_split.c, for --split pod. The child writes all sets. -errno: that of the node failed. */
+/*
+ * daemon_split.c, for --split pod. The child writes all sets. -errno: the set of the node could not
+ * be written.
+ */
 int split_write(struct daemon *daemon, const struct profiles *profiles,
 		struct write_result *result);
 /* Repairs and prunes the folders at the start. 0 or -errno. */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * --gpu: calls of CUDA and NCCL of each interval. The kernel counts from the start on; an interval has the
- * difference between its two borders, and what has ended is deleted there, or earlier if there is much.
+ * --gpu: calls of CUDA and NCCL of each interval. The kernel counts from the start on. An interval
+ * has the difference between its two boundaries. Counts of processes that ended are deleted from
+ * the kernel at a boundary, or earlier if there are many.
  */
 #include "daemon/daemon.h"
 
@@ -22,10 +23,10 @@
 #include "profile/aggregate_stats.h"
 
 #define AGGREGATE_BYTES (3U << 19) /* of stacks of one interval, of which there are two */
-#define TALLY_SHARE 4 /* of what `bpfprof gpu` keeps */
+#define TALLY_SHARE 4 /* of the calls that `bpfprof gpu` keeps */
 #define MAX_ENDED 16384 /* counts of processes that ended in the interval */
 #define LOOK_NS (2 * NS_PER_SECOND)
-#define LOOK_SHARE 100 /* a look takes a hundredth of the time at most */
+#define LOOK_SHARE 100 /* looks take a hundredth of the time at most */
 #define NAMES_NS (10 * 1000000ULL)
 
 static int compare_keys(const void *a, const void *b)
@@ -45,7 +46,7 @@ static const struct call_table_count *count_before(const struct daemon_calls *ca
 }
 
 struct counts {
-	struct call_table_count *all; /* with room for all parts */
+	struct call_table_count *all; /* one table with room for all parts */
 	size_t nr;
 };
 
@@ -67,13 +68,13 @@ static struct call_table_count count_since(const struct daemon_calls *calls,
 		return count;
 	count.count.calls -= before->count.calls;
 	count.count.bytes -= before->count.bytes;
-	/* Less than before: what waited then was never seen to return. */
+	/* The count is less than before if a call waited then and its return was missed. */
 	count.count.ns -= before->count.ns < count.count.ns ? before->count.ns : count.count.ns;
 	count.count.errors -= before->count.errors;
 	return count;
 }
 
-/* That, by kernel, where several had the same handle. */
+/* The same by kernel, if several kernels had the same handle. */
 static void parts_since(const struct daemon_calls *calls, const struct call_table_count *now,
 			struct counts *to)
 {
@@ -91,8 +92,8 @@ static bool has_ended(const struct daemon_calls *calls, uint32_t pid, uint64_t s
 }
 
 /*
- * Of what had ended by the look before this one every stack has come since then: if it is not wanted
- * by now it never is.
+ * All stacks of a process have arrived by the look after its end. A process that no filter wants by
+ * then stays unwanted.
  */
 static void ended_choose(struct daemon_calls *calls)
 {
@@ -104,7 +105,10 @@ static void ended_choose(struct daemon_calls *calls)
 	calls->nr_ended = calls->nr_ended_wanted;
 }
 
-/* Counts of what has ended make room in the kernel for others, and wait here for the border. */
+/*
+ * Counts of processes that ended are moved here until the boundary, and make room for others in the
+ * kernel.
+ */
 static void ended_take(struct daemon_calls *calls, struct gpu_snapshot *snapshot)
 {
 	size_t parts = call_table_nr_parts(calls->watch.table) + 1, i, left = 0;
@@ -161,7 +165,7 @@ static void running_count(struct daemon_calls *calls, const struct gpu_snapshot 
 	calls->running = (struct stats_reasons){ 0 };
 	gpu_monitor_kinds(&calls->watch, counts, nr, &calls->running);
 	calls->lost = (struct stats_reasons){ 0 };
-	/* A name may yet be found for those of this interval. */
+	/* Names for kernels of this interval may still be found. */
 	gpu_monitor_lost(&calls->watch, snapshot->counters, calls->nr_unknown, &calls->lost);
 	free(counts);
 }
@@ -197,8 +201,9 @@ bool calls_run(struct daemon *daemon, uint64_t now_ns)
 }
 
 /*
- * The border: what the kernel has counted up to now is what the next interval begins with. Who is not
- * wanted may be later on, when a stack has come: then all counts. But none that were handed out.
+ * At the boundary the counts of the kernel become the start of the next interval. A process that is
+ * not wanted yet keeps its old start: if a stack shows later that it is wanted, all of its calls
+ * count. Counts that are already in an interval do not count again.
  */
 static void before_set(struct daemon_calls *calls, struct gpu_snapshot *snapshot)
 {
@@ -325,7 +330,7 @@ int calls_open(struct daemon *daemon)
 	return 0;
 }
 
-/* Chosen by what it is now. */
+/* The filters see the process as it is now. */
 static void process_choose(struct daemon *daemon, const struct call_table_process *process)
 {
 	struct session *session = &daemon->sampler.reader.session;
@@ -359,7 +364,7 @@ static void on_unwanted_device_idle(void *arg, const struct bpfprof_gpu_waits *p
 					      process->device_idle_ns);
 }
 
-/* Calls that the filters excluded until now count only from now on. 0 or -ENOMEM. */
+/* Calls of a process that the filters excluded count from now on. 0 or -ENOMEM. */
 static int unwanted_forget(struct daemon_calls *calls, const struct session *session)
 {
 	struct gpu_snapshot snapshot = { 0 };
@@ -406,7 +411,7 @@ void calls_choose(struct daemon *daemon)
 			 strerror(ENOMEM));
 	daemon->calls.watch.chosen = process_choice_is_set(&daemon->choice);
 	call_table_undescribe(tally);
-	/* One that hangs has sent its last stack. */
+	/* A process that hangs in a call sends no more stacks. */
 	processes = call_table_processes(tally, &nr);
 	for (i = 0; i < nr && daemon->calls.watch.chosen; i++)
 		process_choose(daemon, &processes[i]);

@@ -22,7 +22,7 @@
 #include "python/codes.h"
 
 #define METRICS_BYTES (1U << 20)
-#define METRICS_NS NS_PER_SECOND /* one snapshot is good for so long: asking costs us nothing */
+#define METRICS_NS NS_PER_SECOND /* one snapshot serves all requests for so long */
 #define LATE_INTERVALS 2
 
 static void head(struct buf *dst, const char *name, const char *type, const char *help)
@@ -57,7 +57,7 @@ static void labelled(struct buf *dst, const char *name, const char *label, const
 	buf_printf(dst, "%s{%s=\"%s\"} %" PRIu64 "\n", name, label, value, count);
 }
 
-/* Names of reasons are our own constants: nothing to be quoted. */
+/* The names of reasons are constants of this program, so they need no quoting. */
 static void reasons(struct buf *dst, const char *name, const char *label, const char *help,
 		    const struct stats_reasons *list)
 {
@@ -83,7 +83,7 @@ static void unwind_errors(struct buf *dst, const struct stats_reasons *list)
 	}
 }
 
-/* Adds up finished intervals, the one that waits, and the one that runs. */
+/* Adds up the finished intervals, the waiting one, and the running one. */
 static void stats_now(struct daemon *daemon, struct run_stats *stats)
 {
 	const struct interval *intervals[] = { &daemon->running, &daemon->ended };
@@ -93,7 +93,7 @@ static void stats_now(struct daemon *daemon, struct run_stats *stats)
 	size_t i;
 
 	*stats = (struct run_stats){ 0 };
-	/* Since the start: lost, clock, walk, files. */
+	/* These count from the start: lost, clock, walk, files. */
 	sampler_stats(&daemon->sampler, stats);
 	stats_add_samples(stats, counted);
 	for (i = 0; i < 2; i++) {
@@ -277,13 +277,13 @@ static void metrics(struct daemon *daemon, struct http_reply *reply)
 		reply->status = 500;
 }
 
-/* An answer shows that the loop runs. */
+/* Any answer shows that the loop runs. */
 static void health(const struct daemon *daemon, struct http_reply *reply)
 {
 	uint64_t limit_ns = LATE_INTERVALS * daemon->options->interval_seconds * NS_PER_SECOND;
 	uint64_t since_ns = time_monotonic_ns() - daemon->last_good_ns;
 
-	/* The first interval is longer by half, and writing takes its time. */
+	/* The first interval may be longer by a half, and writing takes time. */
 	limit_ns += limit_ns / 4 + 10 * NS_PER_SECOND;
 	reply->status = since_ns <= limit_ns ? 200 : 503;
 	if (reply->status == 200)
@@ -301,7 +301,7 @@ static void answer(void *arg, const struct http_request *request, struct http_re
 		metrics(daemon, reply);
 	} else if (!strcmp(path, "/healthz")) {
 		health(daemon, reply);
-	} else if (!strcmp(path, "/readyz")) { /* we listen once it samples */
+	} else if (!strcmp(path, "/readyz")) { /* the server starts after the sampler */
 		reply->status = 200;
 		buf_add_str(reply->body, "ok\n");
 	} else {

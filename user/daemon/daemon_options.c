@@ -69,7 +69,7 @@ static int take_group(void *object, const char *value, struct buf *why)
 		if (!group)
 			return value_refuse(why, "there is no such group on this machine");
 		number = group->gr_gid;
-	} else if (number >= (gid_t)-1) { /* that means no group to chown(2) */
+	} else if (number >= (gid_t)-1) { /* chown(2) takes this number as no group */
 		return value_refuse(why, "is no number of a group");
 	}
 	options->access.group = (gid_t)number;
@@ -78,8 +78,8 @@ static int take_group(void *object, const char *value, struct buf *why)
 }
 
 /*
- * The only word in a file, which may end in a newline. The group may read the file: a Secret of
- * Kubernetes with fsGroup is so. All users may not.
+ * The only word in a file, which may end in a newline. The group may read the file: files of a
+ * Kubernetes Secret with fsGroup are readable by their group. All users may not.
  */
 static int take_token(void *object, const char *value, struct buf *why)
 {
@@ -269,7 +269,9 @@ int daemon_configure(struct daemon_options *options, struct config *config, int 
 {
 	int err;
 
-	/* Once to learn the name of the file, once with what is in it. */
+	/*
+	 * The flags are parsed twice: once for the name of the file, then with the settings in it.
+	 */
 	*config = (struct config){ 0 };
 	err = options_read(&daemon_flags, options, NULL, argc, argv, error);
 	if (err)

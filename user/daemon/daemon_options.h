@@ -21,18 +21,18 @@ enum daemon_split { DAEMON_SPLIT_NODE, DAEMON_SPLIT_POD };
 struct daemon_options {
 	struct capture_options capture; /* of all processes */
 	bool threads; /* keep threads apart */
-	bool parked; /* with waits: stacks of threads that are idle, too */
+	bool parked; /* with --wall: stacks of idle threads, too */
 	char *output; /* folder, pattern with % forms; never empty */
 	uint64_t interval_seconds;
 	struct store_limits limits;
 	struct store_access access;
-	uint64_t max_memory; /* 0: as much as is usual for so many CPUs */
+	uint64_t max_memory; /* 0: the default for this number of CPUs */
 	enum daemon_split split;
-	char *config; /* or NULL: file with more of the environment (options/config.h) */
+	char *config; /* a file with more variables (options/config.h), or NULL */
 	char *listen; /* ADDRESS:PORT or "none"; NULL: the default */
 	struct push_options push;
 	char *token; /* clients must send it; NULL: no remote profiling */
-	struct process_choice choice; /* what is written */
+	struct process_choice choice; /* the processes that are written */
 	enum log_format log_format;
 	enum log_level log_level;
 };

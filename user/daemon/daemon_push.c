@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* --push: finished files go to a server, and what became of that into log and metrics. */
+/* --push: finished files are sent to a server; the log and the metrics have the results. */
 #include "daemon/daemon.h"
 
 #include <errno.h>
@@ -18,10 +18,10 @@
 #include "daemon/push_queue.h"
 #include "daemon/pusher.h"
 
-#define END_MS 10000 /* for what still waits when we are to end; Kubernetes gives us 30 s in all */
+#define END_MS 10000 /* for the queue when the daemon ends; Kubernetes allows 30 s in all */
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Better now than in every log line from now on. */
+/* Reports a bad file once at the start, not with each try. */
 static int secret_check(const char *flag, const char *path, const char *must_hold, const char *what)
 {
 	__cleanup(buf_fini) struct buf text = { .max = PUSH_SECRET_MAX + 1 };

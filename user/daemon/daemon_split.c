@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* --split pod: an interval becomes a set of files per pod, and one of what lives in no pod. */
+/*
+ * --split pod: an interval becomes a set of files per pod, and one set of the processes in no pod.
+ */
 #include "daemon/daemon.h"
 
 #include <stdio.h>
@@ -45,7 +47,7 @@ static void list_add(struct buf *list, const struct tree_name *name, const struc
 	buf_add(list, "", 1);
 }
 
-/* Both profiles of an interval, cut; calls NULL without --gpu. */
+/* Both profiles of an interval, cut into parts; calls is NULL without --gpu. */
 struct split {
 	struct profile_parts *cpu, *calls;
 	struct tree *tree;
@@ -53,7 +55,7 @@ struct split {
 	struct write_result *result;
 };
 
-/* Of one pod, or of what lives in none; either may be NULL, but for one. */
+/* The parts of one pod, or of the processes in no pod. One of them may be NULL. */
 struct pair {
 	const struct profile_part *cpu, *calls;
 };
@@ -70,7 +72,7 @@ static int pod_write(struct daemon *daemon, const struct pair *pair, struct spli
 	struct store *store;
 	int err;
 
-	/* It has only made calls: of its samples there is none. */
+	/* A pod that has only made calls has no samples. */
 	idle.nr_samples = idle.nr_calls = 0;
 	idle.call_values = NULL;
 	tree_name_make(&name, part->namespace, part->pod);
@@ -105,7 +107,7 @@ static int node_write(struct daemon *daemon, const struct pair *pair, struct spl
 	return tree_add(split->tree, NULL, &set);
 }
 
-/* 0 in both: of what lives in no pod, else index 0 is that there is none. */
+/* Both indexes 0: the processes in no pod. One index 0: the pod has no such part. */
 static int pair_write(struct daemon *daemon, struct split *split, size_t cpu_index,
 		      size_t calls_index)
 {
@@ -144,7 +146,7 @@ static void one_write(struct daemon *daemon, struct split *split, size_t cpu_ind
 		   &result->counts);
 }
 
-/* Is a pod that has made calls one that has no samples? */
+/* Does a pod that has made calls have no samples? */
 static bool is_idle(const struct split *split, size_t calls_index)
 {
 	struct profile_part part;
@@ -157,7 +159,7 @@ static bool is_idle(const struct split *split, size_t calls_index)
 	return idle;
 }
 
-/* The node's set comes last: once it is there, all of the interval is. */
+/* The node's set is written last: when it exists, the whole interval is written. */
 static int parts_write(struct daemon *daemon, struct split *split)
 {
 	struct profile_part part;
@@ -181,7 +183,7 @@ static int parts_write(struct daemon *daemon, struct split *split)
 	return err;
 }
 
-/* All or nothing. */
+/* Writes the whole list, or nothing of it. */
 static void list_give(const struct daemon *daemon, const struct buf *list)
 {
 	ssize_t n;
@@ -230,7 +232,7 @@ static const char *list_next(const char **at, const char *end)
 	return text;
 }
 
-/* How many. */
+/* Returns the number of pushed sets. */
 static uint64_t list_push(struct daemon *daemon, const char *at, const char *end)
 {
 	const char *path, *namespace, *pod, *calls;
@@ -238,7 +240,7 @@ static uint64_t list_push(struct daemon *daemon, const char *at, const char *end
 
 	while ((path = list_next(&at, end)) && (namespace = list_next(&at, end)) &&
 	       (pod = list_next(&at, end)) && (calls = list_next(&at, end))) {
-		/* Only read. */
+		/* push_written() only reads these strings. */
 		struct push_item item = { .path = (char *)(uintptr_t)path,
 					  .namespace = (char *)(uintptr_t) namespace,
 					  .pod = (char *)(uintptr_t)pod,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * --wall: time of threads in each interval, and in each profile that a client asks for. A wait that is
- * not over at a border counts up to it before, and from it on after.
+ * --wall: time of threads in each interval, and in each profile that a client asks for. A wait
+ * across a boundary is divided there: each interval has its part.
  */
 #include "daemon/daemon.h"
 
@@ -16,7 +16,10 @@
 #include "profile/profile.h"
 #include "profile/thread_times.h"
 
-/* Reading stacks may take this share of an interval; the next one has the rest. */
+/*
+ * Reading stacks takes this share of an interval at most; the stacks that are left are read in the
+ * next one.
+ */
 #define READING_SHARE 2
 #define READING_MAX_NS (2 * NS_PER_SECOND)
 #define READING_PAGES 1024
@@ -48,7 +51,7 @@ int daemon_waits_open(struct daemon *daemon)
 
 	if (!daemon->options->capture.session.waits)
 		return 0;
-	/* Every thread's time from here on is in some profile. */
+	/* From here on the time of every thread is in some profile. */
 	running->start_ns = waits_start_ns(daemon->sampler.waits);
 	return thread_times_new(&daemon->times, running->aggregate, 0);
 }
@@ -93,7 +96,8 @@ void daemon_waits_rotate(struct daemon *daemon)
 	ended->waits_unreported = false;
 	sampler_waits_rotate(&daemon->sampler, &cut);
 	thread_times_close(daemon->times);
-	malloc_trim(0); /* memory of processes that was read; a child is about to need some */
+	/* Gives back the copies of other processes' memory before a child is forked. */
+	malloc_trim(0);
 }
 
 void daemon_waits_end(struct daemon *daemon)
@@ -108,7 +112,7 @@ void daemon_waits_end(struct daemon *daemon)
 
 	if (!daemon->times)
 		return;
-	running->end_ns = UINT64_MAX; /* it has no other border any more */
+	running->end_ns = UINT64_MAX; /* the interval has no further boundary */
 	sampler_stop_clock(&daemon->sampler);
 	sampler_waits_end(&daemon->sampler, &cut);
 	running->end_ns = cut.at_ns;

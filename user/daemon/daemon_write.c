@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One interval becomes files, in a process of its own. */
+/* A child process writes the files of one interval. */
 #include "daemon/daemon.h"
 
 #include <dirent.h>
@@ -26,11 +26,11 @@
 #include "profile/aggregate_stats.h"
 #include "profile/profile.h"
 
-#define WRITER_SECONDS 120 /* no less than this, nor than two intervals */
+#define WRITER_SECONDS 120 /* the limit is this or two intervals, whichever is longer */
 
 /*
- * The programs in the kernel live as long as somebody has a descriptor of them: they must
- * end with our parent, not with us. Listening sockets too.
+ * The kernel keeps BPF programs and listening sockets for as long as a process has a descriptor of
+ * them. They must end with the parent, so the child closes its descriptors.
  */
 static void kernel_descriptors_close(int keep)
 {
@@ -63,7 +63,7 @@ static int files_write(struct daemon *daemon, const struct profiles *profiles,
 
 	if (daemon->options->split == DAEMON_SPLIT_POD)
 		return split_write(daemon, profiles, result);
-	/* The writer was killed. The next call reports problems of the folder. */
+	/* Repairs what a killed writer has left. set_write() reports problems of the folder. */
 	store_repair(daemon->store, time_wall_ns() / NS_PER_SECOND, &result->counts);
 	err = set_write(daemon, daemon->store, &daemon->options->limits, profiles, &set,
 			&result->counts);
@@ -120,7 +120,9 @@ static int interval_write(struct daemon *daemon, struct write_result *result)
 	stats_add_reasons(&result->files, &now.files);
 	stats_add_reasons(&stats->files, &result->files);
 	result->private_bytes = self_private_bytes();
-	/* The interval's samples are ours alone by now, and in the daemon's figure. */
+	/*
+	 * Only this child still has the interval's samples; the figure of the daemon includes them.
+	 */
 	samples = aggregate_bytes(interval->aggregate);
 	if (result->private_bytes > samples)
 		stats->memory_bytes += result->private_bytes - samples;
@@ -155,7 +157,7 @@ static void child_main(struct daemon *daemon, int fd)
 
 	daemon_child_begin(daemon, fd);
 	result.error = interval_write(daemon, &result);
-	/* Fits into the pipe. */
+	/* The result fits into the pipe, so write() does not wait. */
 	if (write(fd, &result, sizeof(result)) != sizeof(result))
 		_exit(1);
 	_exit(0);
@@ -262,7 +264,7 @@ static void say_whether_matched(struct daemon *daemon, uint64_t samples)
 	daemon->nothing_matched = nothing;
 }
 
-/* The most of two moments: before the child was there, and when it had its names beside us. */
+/* The larger of two figures: before the child was forked, and when the child had its names. */
 static uint64_t memory_bytes(const struct daemon *daemon, const struct write_result *result)
 {
 	uint64_t before = daemon->writer.stats.memory_bytes;
@@ -365,7 +367,7 @@ void writer_done(struct daemon *daemon)
 	ssize_t n;
 	int status;
 
-	/* Readable once there is all of it, or the child is gone. */
+	/* The pipe is readable when the whole result is in it, or the child has ended. */
 	n = read(writer->fd, &result, sizeof(result));
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return;

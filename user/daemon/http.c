@@ -20,7 +20,7 @@
 #define BODY_BYTES (1U << 20)
 #define BACKLOG 512 /* clients that come while the loop does other work */
 #define EVENTS_AT_ONCE 16
-#define ROUNDS_AT_ONCE 16 /* of sending, before others have their turn */
+#define ROUNDS_AT_ONCE 16 /* of sending, before the loop does other work */
 
 /* host[NI_MAXHOST] and port[NI_MAXSERV] out of HOST:PORT. */
 static int address_split(const char *address, char *host, char *port)
@@ -57,7 +57,10 @@ static int address_find(struct addrinfo **ret, const char *address)
 
 	if (err)
 		return err;
-	/* All addresses: IPv6, which has IPv4 in it, is the first where there is any. */
+	/*
+	 * Without a host all addresses are meant: a socket of IPv6 also takes IPv4, if the kernel
+	 * has IPv6.
+	 */
 	if (!*host)
 		hints.ai_family = access("/proc/net/if_inet6", R_OK) ? AF_INET : AF_INET6;
 	return getaddrinfo(*host ? host : NULL, port, &hints, ret) ? -EINVAL : 0;
@@ -178,8 +181,8 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
 	(void)version;
 	(void)upload;
 	/*
-	 * Called twice: once the headers are there, and once all is. A body is not taken. And again for
-	 * an answer that was given up before there was any.
+	 * The server calls this when the headers are complete, and again when the request is. A
+	 * body is refused. A third call comes for a later answer that was cut before it began.
 	 */
 	if (*upload_len || (*state && *state != http))
 		return MHD_NO;
@@ -246,10 +249,10 @@ static void on_log(void *arg, const char *fmt, va_list ap)
 {
 	(void)arg;
 	(void)fmt;
-	(void)ap; /* what clients do wrong is theirs */
+	(void)ap; /* errors of clients are not logged */
 }
 
-/* The server's descriptor into a set of ours. */
+/* Puts the descriptor of the server into epoll_fd. */
 static int watch_server(struct http *http)
 {
 	const union MHD_DaemonInfo *info = MHD_get_daemon_info(http->mhd, MHD_DAEMON_INFO_EPOLL_FD);
@@ -330,7 +333,7 @@ void http_run(struct http *http)
 	int i, nr = epoll_wait(http->epoll_fd, events, EVENTS_AT_ONCE, 0);
 
 	http_clients_begin(&http->clients);
-	/* Only MHD_run() frees watched connections. */
+	/* The watches stay valid in this loop: only MHD_run() frees them. */
 	for (i = 0; i < nr; i++)
 		if (events[i].data.ptr)
 			http_later_event(events[i].data.ptr);

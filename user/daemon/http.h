@@ -18,7 +18,7 @@ struct http_address;
 struct http_later;
 struct http_refused;
 
-/* Valid while it is answered. */
+/* Valid until http_answer_fn returns. */
 struct http_request {
 	struct http *http;
 	void *connection; /* for http_later.h */

@@ -40,7 +40,9 @@ static void state_set(struct http_client *client, enum http_client_state state)
 	client->since_ns = time_monotonic_ns();
 }
 
-/* Without the rest of its answer, which would stay in the kernel for minutes. */
+/*
+ * Makes close(2) drop the rest of the answer, which would otherwise stay in the kernel for minutes.
+ */
 static void reset_on_close(int fd)
 {
 	const struct linger now = { .l_onoff = 1 };
@@ -54,7 +56,7 @@ static void cut(struct http_client *client)
 	if (client->state == HTTP_CLIENT_LEAVING) {
 		close(client->fd);
 		client->state = HTTP_CLIENT_FREE;
-	} else { /* the descriptor stays the server's */
+	} else { /* the server closes the descriptor */
 		shutdown(client->fd, SHUT_RDWR);
 		client->state = HTTP_CLIENT_CUT;
 	}
@@ -92,7 +94,7 @@ static void client_add(struct http_clients *clients, struct MHD_Connection *conn
 	*socket_context = client;
 }
 
-/* The server closes its descriptor in a moment. */
+/* The server closes its descriptor after this call. */
 static void client_remove(struct http_client *client)
 {
 	bool leaves = client->state == HTTP_CLIENT_TAKING && has_unsent(client->fd);
@@ -126,7 +128,7 @@ void http_clients_begin(struct http_clients *clients)
 		clients->all[i].is_new = false;
 }
 
-/* Is it one of those that the limits are for? */
+/* Do the limits apply to the client? */
 static bool is_limited(const struct http_client *client)
 {
 	return client->state == HTTP_CLIENT_ASKING || client->state == HTTP_CLIENT_TAKING ||
@@ -166,7 +168,7 @@ struct http_client *http_clients_excess(struct http_clients *clients, bool *ret_
 	return *ret_of_address || nr_present > HTTP_MAX_CLIENTS ? found : NULL;
 }
 
-/* Those that are late, and those that have taken their answer. */
+/* Cuts clients that are late, and frees the places of clients that have taken their answer. */
 static void clients_time(struct http_clients *clients, uint64_t now_ns)
 {
 	const size_t nr_all = sizeof(clients->all) / sizeof(clients->all[0]);

@@ -20,12 +20,12 @@
 #include "base/counters.h"
 #include "daemon/http_address.h"
 
-#define HTTP_MAX_CLIENTS 32 /* once all newcomers had their turn */
+#define HTTP_MAX_CLIENTS 32 /* after each run of the server */
 #define HTTP_MAX_PER_ADDRESS 4 /* without a token */
 #define HTTP_REQUEST_SECONDS 10 /* to send a request */
 #define HTTP_ANSWER_SECONDS 5 /* to take an answer */
 #define HTTP_MAX_CONNECTIONS                                                                       \
-	64 /* of the server: also newcomers, and those that it has yet to close */
+	64 /* of the server, with new ones, and cut ones that it has yet to close */
 
 enum http_client_state {
 	HTTP_CLIENT_FREE,
@@ -40,7 +40,7 @@ struct http_client {
 	enum http_client_state state;
 	bool is_new; /* the server has not looked for its request yet: it is not cut */
 	struct http_address address;
-	int fd; /* the server's own; of a client that leaves a copy, which is ours */
+	int fd; /* belongs to the server; HTTP_CLIENT_LEAVING: a copy that belongs to this module */
 	uint64_t since_ns; /* in this state */
 };
 
@@ -62,7 +62,7 @@ void http_clients_notify(void *arg, struct MHD_Connection *connection, void **so
 void http_client_asked(struct MHD_Connection *connection, bool later);
 /* The server will now look for the requests of all clients that are there. */
 void http_clients_begin(struct http_clients *clients);
-/* Shuts down what is over a limit; the server closes it when it runs next. */
+/* Shuts down connections over a limit; the server closes them when it runs next. */
 void http_clients_limit(struct http_clients *clients, uint64_t now_ns);
 /* After the server has ended. */
 void http_clients_fini(struct http_clients *clients);

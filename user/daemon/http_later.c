@@ -47,7 +47,7 @@ static void unwatch(struct http_later *later, struct http_watch *watch)
 	watch->fd = -1;
 }
 
-/* The server does not see that a client has gone while it does not look. */
+/* The server does not watch a suspended connection, so this does: the client may disconnect. */
 static void suspend(struct http_later *later)
 {
 	if (later->suspended)
@@ -109,13 +109,13 @@ void http_later_event(struct http_watch *watch)
 	unwatch(later, watch);
 	if (is_client)
 		http_later_cut(later);
-	else if (later->fd >= 0) /* is being sent */
+	else if (later->fd >= 0) /* the answer is being sent */
 		resume(later);
 	else
 		later->events->readable(later->arg);
 }
 
-/* Some more bytes, for the server. */
+/* The server asks for more bytes of the answer. */
 static ssize_t on_read(void *arg, uint64_t pos, char *dst, size_t max)
 {
 	struct http_later *later = arg;
@@ -194,7 +194,10 @@ void http_later_again(struct http_later *later)
 void http_later_cut(struct http_later *later)
 {
 	later->cut = true;
-	/* Also what lies in its buffers: the server sees the end of it at once. */
+	/*
+	 * The bytes in the buffers of the server are dropped too, since it sees the shutdown at
+	 * once.
+	 */
 	shutdown(later->client_fd, SHUT_RDWR);
 	unwatch(later, &later->pipe);
 	resume(later);

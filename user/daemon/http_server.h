@@ -18,7 +18,7 @@ struct http {
 	void *arg;
 	int epoll_fd; /* has the descriptor of mhd, clients, and the pipes of later answers */
 	uint16_t port;
-	struct http_later *laters; /* a list */
+	struct http_later *laters; /* the later answers that are open, a list */
 	struct http_clients clients;
 };
 

@@ -95,7 +95,10 @@ static size_t on_read(char *dst, size_t size, size_t nr, void *arg)
 	ssize_t n;
 
 	n = pread(transfer->fd, dst, size * nr < left ? size * nr : left, transfer->at);
-	/* Shorter than it was a moment ago: nobody shortens it, so the disk is ill. */
+	/*
+	 * The file is shorter than its size a moment ago. No program shortens it, so the disk has
+	 * failed.
+	 */
 	if (n < 0 || (!n && left))
 		return CURL_READFUNC_ABORT;
 	transfer->at += n;
@@ -152,7 +155,10 @@ static int header_add(struct transfer *transfer, const char *header)
 	return 0;
 }
 
-/* prefix and what the file holds; read each time, for such files are replaced while we run. */
+/*
+ * Adds prefix and the content of the file. The file is read each time, since it may be replaced
+ * while the daemon runs.
+ */
 static int secret_make(struct buf *dst, const char *prefix, const char *path)
 {
 	buf_add_str(dst, prefix);
@@ -163,7 +169,7 @@ static int headers_make(struct transfer *transfer, const struct push_access *acc
 {
 	int err = header_add(transfer, "Content-Type: application/octet-stream");
 
-	/* A server that never says 100 would cost a second each time. */
+	/* Without this, a server that never answers 100 would cost a second each time. */
 	if (!err)
 		err = header_add(transfer, "Expect:");
 	if (!err && access->tenant_file) {
@@ -210,7 +216,7 @@ static void curl_prepare(struct push_post *post, const char *url, struct transfe
 	curl_easy_setopt(curl, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
 #endif
 #if LIBCURL_VERSION_NUM >= 0x075700
-	/* A name server that does not answer must not keep us from ending. */
+	/* A name server that does not answer must not delay the end of the daemon. */
 	curl_easy_setopt(curl, CURLOPT_QUICK_EXIT, 1L);
 #endif
 	curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
@@ -314,7 +320,10 @@ static void send_prepared(struct push_post *post, struct transfer *transfer,
 		ret->why = "it became shorter";
 		return;
 	}
-	/* A status is the server's decision, even if the rest fails; 1xx are no answers. */
+	/*
+	 * A status is the decision of the server, even if the rest of the answer fails. 1xx is no
+	 * answer.
+	 */
 	if (status < 200 || status > 999) {
 		ret->outcome = code ? outcome_of_error(code) : PUSH_BROKEN;
 		ret->why = code ? words_of_error(code) : "no answer";
@@ -355,7 +364,7 @@ void push_post_send(struct push_post *post, const char *url, const char *path,
 	} else {
 		curl_prepare(post, url, &transfer);
 		send_prepared(post, &transfer, ret);
-		curl_easy_reset(post->curl); /* forgets what proved who we are */
+		curl_easy_reset(post->curl); /* forgets the credentials */
 	}
 	transfer_fini(&transfer);
 }

@@ -80,7 +80,7 @@ static void add_encoded(struct buf *dst, unsigned char c)
 		buf_printf(dst, "%%%02X", c);
 }
 
-/* A value ends at a comma or a brace, and nothing could hide one: they become '_'. */
+/* A value ends at a comma or a brace. There is no quoting, so these become '_'. */
 static void add_value(struct buf *dst, const char *value)
 {
 	for (const char *c = value; *c; c++)
@@ -141,7 +141,7 @@ void push_url_make(struct buf *dst, const char *url, const struct push_labels *l
 
 int push_secret_read(struct buf *dst, const char *path)
 {
-	/* O_NONBLOCK: nobody writes into a FIFO for us. */
+	/* O_NONBLOCK: the open of a FIFO without a writer would wait. */
 	__cleanup(close_fd) int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	char text[PUSH_SECRET_MAX + 3];
 	struct stat st;

@@ -62,7 +62,7 @@ static void send_one(struct pusher *pusher, const struct push_item *item, struct
 	buf_fini(&url);
 }
 
-/* Will the same be of use later? */
+/* Can the same request succeed later? */
 static bool is_final(enum push_outcome outcome, enum push_drop *drop)
 {
 	switch (outcome) {
@@ -100,7 +100,7 @@ static bool result_take(struct pusher *pusher, const struct push_result *result)
 	stats->last_failure = *result;
 	if (is_final(result->outcome, &drop)) {
 		stats->dropped[drop]++;
-		/* A server that refuses is reachable. */
+		/* A server that refuses a profile can be reached. */
 		if (result->outcome == PUSH_REFUSED)
 			stats->failures = 0;
 		return true;
@@ -112,7 +112,9 @@ static bool result_take(struct pusher *pusher, const struct push_result *result)
 	return false;
 }
 
-/* Locked. Until the time has come for another try, or we are to end, or not to wait. */
+/*
+ * Called with the lock. Waits until the next try is due, or the pusher must end, or must not wait.
+ */
 static void wait_ms(struct pusher *pusher, uint64_t ms)
 {
 	uint64_t end = time_monotonic_ns() + ms * 1000000;
@@ -216,7 +218,10 @@ void pusher_drain(struct pusher *pusher, unsigned int timeout_ms)
 			       .tv_nsec = (long)(end % NS_PER_SECOND) };
 
 	pthread_mutex_lock(&pusher->lock);
-	/* A try that runs may fail for reasons of the past: the next one counts. */
+	/*
+	 * A running try may fail for a reason that is over by now: the result of the next one
+	 * counts.
+	 */
 	failed = pusher->stats.failures + pusher->sending;
 	pusher->drain = true;
 	pthread_cond_broadcast(&pusher->changed);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* /files/: what lies in the folder of the daemon, read by a child, since disks may hang. */
+/* /files/: the files in the folder of the daemon. A child reads them, since a disk may hang. */
 #include "daemon/remote_profile.h"
 
 #include <dirent.h>
@@ -48,7 +48,7 @@ static bool refuse(int fd, uint32_t status, const char *why)
 	return all_write(fd, &head, sizeof(head));
 }
 
-/* The folder that path lies in, and *leaf, what follows the last slash. Links are not followed. */
+/* Opens the folder of path; *leaf becomes the part after the last slash. Links are not followed. */
 static int folder_find(const char *root, const char *path, const char **leaf)
 {
 	int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC), next;
@@ -129,7 +129,7 @@ static bool is_printable(const char *name)
 	return true;
 }
 
-/* Finished files, links to the latest, and folders of the same. */
+/* Finished files, links latest.*, and folders that have such files. */
 static bool is_listed(int folder_fd, const char *name, bool folders, bool *is_folder)
 {
 	struct store_name parsed;
@@ -183,7 +183,7 @@ static bool folder_send(int folder_fd, bool folders, int to)
 		    asprintf(&names[nr], "%s%s", entry->d_name, is_folder ? "/" : "") >= 0)
 			nr++;
 	qsort(names, nr, sizeof(*names), compare_names);
-	return list_send(names, nr, to); /* and the child ends: nothing is freed */
+	return list_send(names, nr, to); /* the child ends now, so nothing is freed */
 }
 
 bool remote_profile_files_write(struct remote_profile_job *job, int to)

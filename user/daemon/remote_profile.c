@@ -25,7 +25,9 @@
 #include "profile/thread_times.h"
 
 #define WHY_MAX 4096
-/* Until the first bytes of an answer, and until the last of them has been taken. */
+/*
+ * The time until the first bytes of an answer; SEND_SECONDS is until the client has taken the last.
+ */
 #define PROFILE_SECONDS 60
 #define DUMP_SECONDS 30
 #define FILES_SECONDS 15
@@ -95,7 +97,7 @@ static void job_bury(struct remote_profile_job *job)
 	job->state = child_ended(job) ? REMOTE_PROFILE_FREE : REMOTE_PROFILE_DYING;
 }
 
-/* The answer was sent, or the client is gone: what works for it has no more purpose. */
+/* The answer was sent, or the client has disconnected: its child is not needed any more. */
 static void on_done(void *arg, bool whole)
 {
 	struct remote_profile_job *job = arg;
@@ -144,7 +146,7 @@ static void job_stream(struct remote_profile_job *job, uint64_t size)
 	http_later_stream(job->later, job->fd, size, type, name);
 }
 
-/* A dump has ended without a word on standard output. */
+/* A dump has ended without any output. */
 static void dump_ended(struct remote_profile_job *job)
 {
 	__cleanup(buf_fini) struct buf said = { .max = WHY_MAX };
@@ -162,7 +164,7 @@ static void dump_ended(struct remote_profile_job *job)
 /* Has the dump written output, or ended without? */
 static void dump_look(struct remote_profile_job *job)
 {
-	bool ended = child_ended(job); /* first: what it has written is there by then */
+	bool ended = child_ended(job); /* first: all output of an ended child is in the pipe */
 	int nr = 0;
 
 	if (!ioctl(job->fd, FIONREAD, &nr) && nr > 0)
@@ -176,10 +178,10 @@ static void on_readable(void *arg)
 	struct remote_profile_job *job = arg;
 	struct remote_profile_head head;
 
-	if (job->status) /* it has been given up */
+	if (job->status) /* the job already has another answer */
 		return;
 	if (job->kind == REMOTE_PROFILE_DUMP) {
-		dump_look(job); /* if it has closed the pipe, it will be gone in a moment */
+		dump_look(job); /* a child that has closed the pipe ends in a moment */
 		return;
 	}
 	if (read(job->fd, &head, sizeof(head)) != sizeof(head)) {
@@ -211,11 +213,11 @@ static int on_ended(void *arg)
 	if (job->kind != REMOTE_PROFILE_DUMP)
 		return job->ended ? -EIO : 0;
 	dump_log(job);
-	/* One of several processes may have gone: what there is of the others is an answer. */
+	/* One of several processes may have ended. The stacks of the others are an answer. */
 	return WIFEXITED(job->ended) && WEXITSTATUS(job->ended) != EXIT_FAILED ? 0 : -EIO;
 }
 
-/* Here, since a child cannot ask the kernel's counters any more. */
+/* The parent does this, since a child has no descriptors of the kernel's counters. */
 static void profile_stats(struct remote_profile_job *job)
 {
 	const struct run_stats before = job->stats;
@@ -271,7 +273,7 @@ static struct remote_profile_job *job_find(struct daemon *daemon, enum remote_pr
 	return NULL;
 }
 
-/* When the first of those that are sampling will be done. */
+/* The time until the first running profile ends. */
 static unsigned int retry_seconds(const struct daemon *daemon, enum remote_profile_kind kind)
 {
 	uint64_t now_ns = time_monotonic_ns(), least_ns = UINT64_MAX;
@@ -326,7 +328,7 @@ static const struct http_later_events later_events = { .readable = on_readable,
 						       .ended = on_ended,
 						       .done = on_done };
 
-/* Takes query. */
+/* Takes over query. */
 static void job_begin(struct daemon *daemon, enum remote_profile_kind kind,
 		      struct remote_profile_query *query, const struct http_request *request,
 		      struct http_reply *reply)

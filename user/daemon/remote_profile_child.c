@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The child processes of remote_profile.c: what may take long, or for ever. */
+/* The child processes of remote_profile.c do the work that may take long, or hang. */
 #include "daemon/remote_profile.h"
 
 #include <errno.h>
@@ -34,7 +34,7 @@ static bool head_write(int fd, const struct remote_profile_head *head)
 	return write(fd, head, sizeof(*head)) == sizeof(*head);
 }
 
-/* Nothing was sampled: because there is nothing? */
+/* Nothing was sampled. True, with the answer in head: no process of the filter exists. */
 static bool is_nowhere(struct remote_profile_job *job, struct remote_profile_head *head)
 {
 	const struct container_filter *filter = &job->query.choice.containers;
@@ -86,7 +86,7 @@ static bool profile_write(struct remote_profile_job *job, int fd)
 	return head_write(fd, &head) && !output_write_fd(fd, job->query.format, &profile, &options);
 }
 
-/* The words of a command line, owned. */
+/* A command line that owns its words. */
 struct words {
 	char *list[64];
 	size_t nr;
@@ -119,7 +119,7 @@ static const char *workers_text(struct buf *dst, const struct process_choice *ch
 	return buf_error(dst) ? "" : dst->data;
 }
 
-/* Flags of ours are none of the dump's. */
+/* Variables that set flags of the daemon must not set flags of the dump. */
 static void environment_clear(void)
 {
 	extern char **environ;
@@ -132,7 +132,7 @@ static void environment_clear(void)
 		environ[kept] = NULL;
 }
 
-/* This program, anew: it has a sampler of its own, and none of our memory. */
+/* Executes this program anew, with its own sampler and none of the memory of the daemon. */
 static void dump_exec(struct remote_profile_job *job, int fd)
 {
 	const struct process_choice *choice = &job->query.choice;
@@ -157,7 +157,10 @@ static void dump_exec(struct remote_profile_job *job, int fd)
 	environment_clear();
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	/* Its messages lie in memory, and are few: its results go into a pipe, which has no limit. */
+	/*
+	 * The few messages of the dump go to a file in memory. Its output goes through a pipe,
+	 * without a limit.
+	 */
 	setrlimit(RLIMIT_FSIZE, &said);
 	if (dup2(fd, STDOUT_FILENO) < 0 || dup2(job->said_fd, STDERR_FILENO) < 0)
 		_exit(1);

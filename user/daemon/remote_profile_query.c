@@ -107,7 +107,7 @@ static size_t stars_of(const struct process_choice *choice)
 	return nr;
 }
 
-/* A bit for each field: two names may mean the same one. */
+/* Each field has a bit, since two names may mean the same field. */
 static unsigned int parameter_bit(const struct flag *flag)
 {
 	size_t i;
@@ -172,7 +172,10 @@ int remote_profile_token_check(const char *authorization, const char *token)
 	len = strlen(authorization);
 	while (len && strchr(" \t", authorization[len - 1]))
 		len--;
-	/* As many steps as the client sent bytes: says nothing of ours. */
+	/*
+	 * The number of steps is that of the client's bytes, so the time says nothing about the
+	 * token.
+	 */
 	differs = len != token_len;
 	for (i = 0; i < len; i++)
 		differs |= (unsigned char)authorization[i] ^ (unsigned char)token[i % token_len];

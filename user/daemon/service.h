@@ -3,8 +3,8 @@
 #define BPFPROF_DAEMON_SERVICE_H
 
 /*
- * Tells the service manager that started us (sd_notify(3), the protocol over $NOTIFY_SOCKET).
- * Nothing happens if there is none, or if it does not listen.
+ * Notifies the service manager that started the daemon (sd_notify(3), the protocol over
+ * $NOTIFY_SOCKET). Without a service manager nothing happens.
  */
 void service_notify(const char *state);
 

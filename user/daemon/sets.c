@@ -18,7 +18,7 @@
 #define TIME_DIGITS 16 /* yyyymmddThhmmssZ */
 #define NUMBER_MAX 999999999
 
-#define CPU_PREFIX "cpu-" /* of sets, too */
+#define CPU_PREFIX "cpu-" /* also the prefix of sets */
 #define CUDA_PREFIX "cuda-"
 
 static const struct {
@@ -143,7 +143,7 @@ bool store_name_parse(struct store_name *ret, const char *name)
 			break;
 	if (found.file == STORE_NR_FILES)
 		return false;
-	/* The 31st of February is another day for timegm(): not a name that we made. */
+	/* timegm() takes the 31st of February as another day. No store makes such a name. */
 	store_name_make(set_name, found.start, found.seconds, found.copy);
 	store_file_name(made, set_name, found.file);
 	if (strcmp(made, name))
@@ -171,7 +171,7 @@ static int number_compare(uint64_t a, uint64_t b)
 	return a < b ? -1 : a > b;
 }
 
-/* `keep` is "from the future" while they are sorted. */
+/* During sorting `keep` means that the set is from the future. */
 static int set_compare(const void *a, const void *b)
 {
 	const struct set *x = a, *y = b;
@@ -192,7 +192,7 @@ static int set_add(struct sets *sets, size_t *cap, const struct set *set)
 	return 0;
 }
 
-/* Each file as a set of its own. */
+/* Each file is a set of its own here. */
 static int files_read(struct sets *sets, DIR *dir, uint64_t now_seconds)
 {
 	struct store_name name;
@@ -206,7 +206,7 @@ static int files_read(struct sets *sets, DIR *dir, uint64_t now_seconds)
 		errno = 0;
 		entry = readdir(dir);
 		if (!entry) {
-			err = -errno; /* 0: that was all */
+			err = -errno; /* 0: the end of the folder */
 			break;
 		}
 		if (!store_name_parse(&name, entry->d_name) ||
@@ -224,7 +224,7 @@ static int files_read(struct sets *sets, DIR *dir, uint64_t now_seconds)
 	return err;
 }
 
-/* Files that are neighbours now and of one set become that set. */
+/* Neighbouring files of one set become that set. */
 static void files_join(struct sets *sets)
 {
 	struct set *last = NULL, *set;

@@ -31,7 +31,7 @@ struct store {
 	struct store_access access;
 };
 
-/* A folder below that of fd (AT_FDCWD: the current one). Its mode and group are the user's wish. */
+/* A folder below that of fd (AT_FDCWD: the current one). Its mode and group are those of access. */
 static int folder_make(int fd, const char *name, const struct store_access *access)
 {
 	int made, err;
@@ -46,7 +46,7 @@ static int folder_make(int fd, const char *name, const struct store_access *acce
 	return err;
 }
 
-/* Every folder on the way, and the last. */
+/* Makes every folder on the way, and the last one. */
 static int folders_make(const char *path, const struct store_access *access)
 {
 	__cleanup(free_mem) char *copy = strdup(path);
@@ -64,7 +64,7 @@ static int folders_make(const char *path, const struct store_access *access)
 	return err == -EEXIST ? 0 : err;
 }
 
-/* The descriptor of the folder, locked. */
+/* Opens and locks the folder, and makes it if it does not exist. */
 static int folder_open(const char *path, const struct store_access *access)
 {
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), err;
@@ -155,13 +155,13 @@ int store_fd(const struct store *store)
 	return store->fd;
 }
 
-/* Somebody may have removed the folder, or mounted another on it. */
+/* Opens the folder again if it was removed, or if another one is mounted on it. */
 static int folder_refresh(struct store *store)
 {
 	struct stat at_path, ours;
 	int fd;
 
-	if (!store->path) /* of one below: opened anew each time */
+	if (!store->path) /* a folder below is opened anew each time */
 		return 0;
 	if (!stat(store->path, &at_path) && !fstat(store->fd, &ours) &&
 	    at_path.st_dev == ours.st_dev && at_path.st_ino == ours.st_ino)
@@ -192,7 +192,7 @@ static bool is_temporary(const char *name)
 	       !strcmp(name + prefix + TEMPORARY_DIGITS, TEMPORARY_SUFFIX);
 }
 
-/* latest.* of one kind leads to target from now on, if it is a link or nothing yet. */
+/* Makes latest.* of one kind lead to target, unless a file that is no link has this name. */
 static int link_set(struct store *store, enum store_file file, const char *target)
 {
 	char temporary[STORE_NAME_MAX], old[STORE_NAME_MAX + 16];
@@ -240,7 +240,10 @@ static bool link_read(const struct store *store, enum store_file file, struct st
 	return store_name_parse(ret, target);
 }
 
-/* The newest set has no such file: a link to an older one would keep that for ever. */
+/*
+ * Removes the link of a kind that the newest set does not have. It would protect an older set for
+ * ever.
+ */
 static int link_drop(struct store *store, enum store_file file)
 {
 	struct store_name name;
@@ -311,7 +314,7 @@ int store_repair(struct store *store, uint64_t now_seconds, struct store_counts 
 	return err;
 }
 
-/* The files of a set that is not to be touched: those that latest.* lead to. */
+/* Protects the sets to which latest.* lead. */
 static void links_protect(struct store *store, struct sets *sets)
 {
 	struct store_name name;
@@ -374,7 +377,7 @@ int store_remove(struct store *store, const struct set *set, const struct set *n
 	enum store_file file;
 	int err;
 
-	/* First the links: they never lead to nothing. */
+	/* The links are changed first, so that they always lead to a file. */
 	for (file = 0; file < STORE_NR_FILES; file++) {
 		if (!link_read(store, file, &name) || !set_is(set, &name))
 			continue;
@@ -493,7 +496,7 @@ static int begin(struct store *store, struct store_set *set, enum store_file nr_
 	err = folder_refresh(store);
 	if (err)
 		return err;
-	/* counts has the files that cannot be removed; the set is written all the same. */
+	/* counts reports files that cannot be removed. The set is written nevertheless. */
 	prune(store, limits, RESERVE_AS_LAST, now_seconds, counts);
 	set_init(set);
 	set->open = true;
@@ -531,7 +534,7 @@ void store_abort(struct store *store, struct store_set *set)
 	set_init(set);
 }
 
-/* Everything on the disk, and its size known. */
+/* Writes all files to the disk, and adds up their sizes. */
 static int set_sync(struct store_set *set)
 {
 	enum store_file file;
@@ -549,7 +552,7 @@ static int set_sync(struct store_set *set)
 	return 0;
 }
 
-/* Is there nothing at all under any of its names? */
+/* Is none of the set's names in use? */
 static bool name_is_free(const struct store *store, const char *set_name)
 {
 	char name[STORE_NAME_MAX];
@@ -581,13 +584,13 @@ static int file_rename(const struct store *store, const char *from, const char *
 {
 	if (!renameat2(store->fd, from, store->fd, to, RENAME_NOREPLACE))
 		return 0;
-	/* A file system that cannot say "only if it is free"; we have just looked. */
+	/* The file system has no RENAME_NOREPLACE. name_choose() has just found the name free. */
 	if (errno != EINVAL && errno != ENOSYS)
 		return -errno;
 	return renameat(store->fd, from, store->fd, to) ? -errno : 0;
 }
 
-/* The temporaries get their names, all or none. */
+/* Gives all temporary files their names, or none of them. */
 static int set_rename(struct store *store, struct store_set *set)
 {
 	char name[STORE_NAME_MAX];

@@ -17,7 +17,10 @@ mode_t store_folder_mode(const struct store_access *access)
 	return mode | (mode & 0444) >> 2;
 }
 
-/* keep: the bits of the old mode that stay. The group is first: setting it clears bits. */
+/*
+ * keep: the bits of the old mode that stay. The group is set first, since chown(2) clears bits of
+ * the mode.
+ */
 static int apply(const struct store_access *access, int fd, mode_t mode, mode_t keep)
 {
 	struct stat st;

@@ -3,8 +3,8 @@
 #define BPFPROF_DAEMON_STORE_ACCESS_H
 
 /*
- * The mode and the group of the files and folders that the daemon makes. Files are not for all users
- * of the machine: they have names of functions out of everybody's programs.
+ * The mode and the group of the files and folders that the daemon makes. Files have names of
+ * functions of every program on the machine, so not all users may read them.
  */
 
 #include <stdbool.h>
@@ -16,8 +16,8 @@ struct stat;
 #define STORE_OTHERS 0007 /* the bits of the mode for all users outside of the group */
 
 /*
- * All zero: STORE_FILE_MODE less the umask, and the group of the process. With either flag the umask
- * does not count.
+ * All zero: STORE_FILE_MODE less the umask, and the group of the process. With either flag the
+ * umask is ignored.
  */
 struct store_access {
 	unsigned int file_mode; /* of --file-mode; 0: STORE_FILE_MODE */
@@ -26,7 +26,7 @@ struct store_access {
 };
 
 mode_t store_file_mode(const struct store_access *access);
-/* The folder of such files: who may read these may list and enter it. */
+/* The mode of their folder: a user that may read the files may list and enter it. */
 mode_t store_folder_mode(const struct store_access *access);
 
 /*
@@ -36,11 +36,11 @@ mode_t store_folder_mode(const struct store_access *access);
 int store_access_file(const struct store_access *access, int fd);
 int store_access_folder(const struct store_access *access, int fd);
 /*
- * The same for a folder that may be older. Without a request of the user it stays as it is; so does
- * one that belongs to another user, or that is for everybody (with a sticky bit, such as /tmp).
+ * The same for a folder that may be older. It stays as it is without a request of the user, if it
+ * belongs to another user, or if it is for everybody (with a sticky bit, such as /tmp).
  */
 int store_access_old_folder(const struct store_access *access, int fd);
-/* May users outside of the group list or enter the folder, although nobody asked for that? */
+/* May users outside of the group list or enter the folder, although access does not allow it? */
 bool store_access_is_open(const struct store_access *access, const struct stat *folder);
 
 #endif

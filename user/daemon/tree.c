@@ -15,7 +15,7 @@
 #include "base/vec.h"
 #include "daemon/sets.h"
 
-#define MAX_ENTRIES 1048576 /* of folders that are not ours, too */
+#define MAX_ENTRIES 1048576 /* also in folders of others */
 #define NAME_KEEP 200 /* bytes of a name that is too long */
 #define NAME_MAX_POD 253 /* RFC 1123, as Kubernetes has it */
 
@@ -40,7 +40,7 @@ struct tree {
 	size_t nr_scanned;
 };
 
-/* FNV-1a: whoever makes two names that collide has two pods of his own in one folder. */
+/* FNV-1a. A user who makes two names collide only gets two pods of the same user in one folder. */
 static uint32_t hash(const char *text)
 {
 	uint32_t value = 2166136261U;
@@ -50,7 +50,10 @@ static uint32_t hash(const char *text)
 	return value;
 }
 
-/* dots: as in names of pods. A namespace has none, and so none is called like a file of ours. */
+/*
+ * dots: the name is of a pod. Namespaces have no dots, so no namespace has the name of a file of
+ * the store.
+ */
 static void part_make(char *dst, const char *name, bool dots)
 {
 	size_t len = strlen(name), i;
@@ -80,7 +83,7 @@ void tree_name_make(struct tree_name *ret, const char *namespace, const char *po
 	part_make(ret->pod, pod, true);
 }
 
-/* The store of a folder, to be closed. */
+/* Opens the store of a folder; the caller closes it. */
 static int folder_store(const struct tree *tree, const struct folder *folder, struct store **ret)
 {
 	const char *const names[] = { folder->namespace, folder->pod };
@@ -121,8 +124,8 @@ static int entry_add(struct tree *tree, const struct entry *entry)
 static int entry_compare(const void *a, const void *b);
 
 /*
- * So many that only the oldest half of max are kept: they go first. The others count all the same.
- * Each one that is left out is newer than all that stay.
+ * Keeps only the oldest half of max, which are removed first. The others still count in nr_sets and
+ * bytes. All sets that are left out are newer than all that stay.
  */
 static void entries_halve(struct tree *tree)
 {
@@ -131,7 +134,7 @@ static void entries_halve(struct tree *tree)
 		tree->nr = tree->max / 2;
 }
 
-/* The sets of the folder that was added last. */
+/* Adds the sets of the folder that was added last. */
 static int folder_read(struct tree *tree, const struct store *store, uint64_t now_seconds)
 {
 	struct entry entry = { .folder = (uint32_t)tree->nr_folders - 1 };
@@ -144,7 +147,7 @@ static int folder_read(struct tree *tree, const struct store *store, uint64_t no
 			entries_halve(tree);
 		entry.set = sets.sets[i];
 		entry.future = entry.set.start > now_seconds + SETS_FUTURE_SECONDS;
-		/* The newest of the node. */
+		/* The newest set of the node is kept. */
 		entry.set.keep = !entry.folder && i + 1 == sets.nr;
 		err = entry_add(tree, &entry);
 	}
@@ -152,14 +155,14 @@ static int folder_read(struct tree *tree, const struct store *store, uint64_t no
 	return err;
 }
 
-/* One folder that cannot be read is no reason to lose the others. */
+/* Counts a folder that cannot be read; the others are still read. */
 static void unread_count(struct store_counts *counts, int err)
 {
 	counts->folders_unread++;
 	counts->unread_error = err;
 }
 
-/* It has gone meanwhile, or is no folder at all. */
+/* Was the folder removed meanwhile, or is it no folder? */
 static bool is_no_folder(int err)
 {
 	return err == -ENOENT || err == -ENOTDIR || err == -ELOOP;
@@ -173,7 +176,7 @@ static int pod_sets_read(struct tree *tree, const struct store *store, const cha
 	return err ? err : folder_read(tree, store, now_seconds);
 }
 
-/* One folder below that of a namespace: ours, or nothing to us. */
+/* Reads a folder below that of a namespace, if a daemon has made it. */
 static int pod_read(struct tree *tree, const char *namespace, const char *pod, uint64_t now_seconds,
 		    struct store_counts *counts)
 {
@@ -261,7 +264,9 @@ static int number_compare(uint64_t a, uint64_t b)
 	return a < b ? -1 : a > b;
 }
 
-/* Sets from a clock that was ahead go first; of equal times the node's own set goes last. */
+/*
+ * Sets of a clock that was ahead are removed first. At equal times the node's own set is the last.
+ */
 static int entry_compare(const void *a, const void *b)
 {
 	const struct entry *x = a, *y = b;
@@ -294,7 +299,7 @@ static int tree_read(struct tree *tree, uint64_t now_seconds, struct store_count
 	closedir(dir);
 	if (err || !tree->nr)
 		return err;
-	/* Sets found after some were left out may be newer than those. */
+	/* Sets that were found later may be newer than those that were left out. */
 	if (tree->nr < tree->nr_sets)
 		entries_halve(tree);
 	else
@@ -360,7 +365,7 @@ void tree_repair(struct tree *tree, uint64_t now_seconds, struct store_counts *c
 	}
 }
 
-/* The set of the same folder that is the newest without this one. */
+/* The newest other set of the same folder, or NULL. */
 static const struct set *newest_besides(const struct tree *tree, const struct entry *entry)
 {
 	size_t i;
@@ -372,7 +377,7 @@ static const struct set *newest_besides(const struct tree *tree, const struct en
 	return NULL;
 }
 
-/* Empty by now; whatever else somebody has put there keeps it. */
+/* Removes a folder without sets, unless other files are in it. */
 static void folder_remove(const struct tree *tree, const struct folder *folder)
 {
 	char path[2 * TREE_PART_MAX + 2];
@@ -432,7 +437,7 @@ void tree_prune(struct tree *tree, const struct store_limits *limits, uint64_t r
 			continue;
 		fits = tree->bytes + reserve <= limits->bytes &&
 		       !is_too_old(&entry->set, now_seconds, limits);
-		if (fits && !entry->future) /* nor is what comes behind it */
+		if (fits && !entry->future) /* the entries after it are within the limits, too */
 			break;
 		err = fits ? 0 : entry_remove(tree, entry, counts);
 		if (err && !counts->remove_error)
@@ -489,7 +494,7 @@ int tree_add(struct tree *tree, const struct tree_name *name, const struct store
 	store_file_name(file, set->name, STORE_PPROF);
 	if (!store_name_parse(&parsed, file))
 		return -EINVAL;
-	/* The node has a newer one now. */
+	/* The new set is the newest of the node, so older ones need not be kept. */
 	for (i = 0; !entry.folder && i < tree->nr; i++)
 		if (!tree->entries[i].folder)
 			tree->entries[i].set.keep = false;
