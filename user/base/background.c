@@ -364,6 +364,11 @@ bool background_has(const struct background *b, uint32_t key)
 	return b && hash_table_find(&b->keys, &key);
 }
 
+bool background_is_idle(const struct background *b)
+{
+	return !b || (!b->bytes && !b->running);
+}
+
 bool background_may_wait(const struct background *b)
 {
 	return !b || self == b || (b->paused && !b->running);

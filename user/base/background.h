@@ -49,6 +49,7 @@ void background_free(struct background *background);
 int background_post(struct background *background, const struct background_job *job);
 /* Does a job of that key wait or run? */
 bool background_has(const struct background *background, uint32_t key);
+bool background_is_idle(const struct background *background); /* no job waits or runs */
 /* May the caller wait for files? Not the loop while a job may run. */
 bool background_may_wait(const struct background *background);
 

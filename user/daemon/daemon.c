@@ -39,6 +39,7 @@
 	(2ULL << 20) /* of that, the times of threads; more of them take room from stacks */
 #define VARIABLE_MIN_BYTES (4ULL << 20)
 #define CLOCK_STEP_NS NS_PER_SECOND
+#define LAST_JOBS_NS (NS_PER_SECOND / 2) /* the time for jobs with samples of an ended interval */
 #define LISTEN_DEFAULT "127.0.0.1:9464"
 #define LOCK_WAIT_MS 15000 /* the last writer of a killed daemon may still be at work */
 /* timeout(1) sends a signal to the process and to its group: that is one request. */
@@ -264,10 +265,16 @@ static void sweep(struct daemon *daemon)
 	sampler_sweep(&daemon->sampler, aggregates, nr);
 }
 
-/* The writer is a fork of this process: jobs must have ended, and not stopped half way. */
-static void interval_write_begin(struct daemon *daemon)
+/*
+ * Starts the writer, once the jobs with samples of the interval have ended. No job may be half done: the
+ * writer is a fork of this process.
+ */
+static void interval_write_begin(struct daemon *daemon, uint64_t now_ns)
 {
+	const struct background *background = daemon->sampler.background;
+
 	if (!daemon->ended.aggregate || daemon->writer.pid ||
+	    (!background_is_idle(background) && now_ns < daemon->ended.end_ns + LAST_JOBS_NS) ||
 	    !background_try_pause(daemon->sampler.background))
 		return;
 	writer_start(daemon);
@@ -297,7 +304,7 @@ static void loop(struct daemon *daemon, int signal_fd)
 			ms = sampler_run(&daemon->sampler);
 		}
 		daemon_waits_rotate(daemon);
-		interval_write_begin(daemon);
+		interval_write_begin(daemon, now_ns);
 		remote_profile_run(daemon, now_ns);
 		writer_watch(daemon, now_ns);
 		push_watch(daemon);
