@@ -99,7 +99,7 @@ struct bpfprof_vma image_vma_of(const char *file)
 struct image *image_add_at(const struct bpfprof_vma *vma, const char *file)
 {
 	char *path = fixture_path(file);
-	uint32_t id = images_add(images, vma, path);
+	uint32_t id = images_add(images, vma, path, 1);
 
 	free(path);
 	return images_get(images, id);

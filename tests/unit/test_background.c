@@ -187,6 +187,30 @@ Test(background, memory_is_shared_fairly)
 	background_free(shared.background); /* drops them */
 }
 
+/* Events of processes are small, and come through when samples are refused. */
+Test(background, small_jobs_have_a_reserve)
+{
+	struct shared shared = begin();
+	static uint8_t large[64 << 10];
+	struct background_job job = {
+		.fn = count, .arg = &shared, .data = large, .key = 1, .tenant = 1
+	};
+
+	background_pause(shared.background);
+	job.bytes = sizeof(large);
+	while (!background_post(shared.background, &job))
+		;
+	job.bytes = BACKGROUND_SMALL_BYTES + 1;
+	while (!background_post(shared.background, &job))
+		;
+	job.bytes = BACKGROUND_SMALL_BYTES;
+	cr_expect_eq(background_post(shared.background, &job), 0);
+	while (!background_post(shared.background, &job))
+		;
+	cr_expect_eq(background_post(shared.background, &job), -ENOSPC);
+	background_free(shared.background);
+}
+
 static void note_rights(void *arg, const void *data, size_t bytes, bool late)
 {
 	struct shared *shared = arg;
@@ -253,6 +277,28 @@ Test(background, finish_ends_in_time_and_runs_the_rest_late)
 	cr_expect_eq(shared.nr_wrong, 0);
 	cr_expect_eq(shared.nr_late, 46);
 	cr_expect_lt(time_monotonic_ns() - start_ns, 10 * NS_PER_SECOND);
+	background_free(shared.background);
+}
+
+static void note_late(void *arg, const void *data, size_t bytes, bool late)
+{
+	struct shared *shared = arg;
+
+	cr_expect_eq(background_may_wait(shared->background), !late);
+	count(arg, data, bytes, late);
+}
+
+Test(background, late_jobs_may_not_wait)
+{
+	struct shared shared = begin();
+
+	cr_assert_eq(post(&shared, wait_slowly, 1, 1, 1), 0);
+	cr_assert_eq(post(&shared, note_late, 1, 1, 2), 0);
+	cr_expect_not(background_finish(shared.background, 1));
+	cr_expect_eq(shared.nr_late, 1);
+	cr_assert_eq(post(&shared, note_late, 1, 1, 3), 0);
+	cr_expect(background_finish(shared.background, 10000));
+	cr_expect_eq(shared.nr_late, 1);
 	background_free(shared.background);
 }
 

@@ -37,13 +37,14 @@ Test(images, host_root)
 	images_make(4, root);
 	free(root);
 	vma = image_vma_of("root/usr/bin/prog");
-	cr_expect_eq(
-		images_open(images, images_get(images, images_add(images, &vma, "/bin/prog")), NOW),
-		0);
+	cr_expect_eq(images_open(images,
+				 images_get(images, images_add(images, &vma, "/bin/prog", 1)), NOW),
+		     0);
 	vma = image_vma_of("outside");
 	vma.dev++;
 	cr_expect_eq(images_open(images,
-				 images_get(images, images_add(images, &vma, "/../outside")), NOW),
+				 images_get(images, images_add(images, &vma, "/../outside", 1)),
+				 NOW),
 		     -EIO);
 }
 

@@ -93,7 +93,7 @@ static uint64_t frame_of(const void *address)
 		vma.mtime_sec = st.st_mtim.tv_sec;
 		vma.ino_gen = generation_of(path);
 		frame = KIND(NATIVE) |
-			(uint64_t)images_add(images, &vma, path) << BPFPROF_OFF_BITS |
+			(uint64_t)images_add(images, &vma, path, 1) << BPFPROF_OFF_BITS |
 			(va - start + off);
 	}
 	fclose(maps);
@@ -220,11 +220,11 @@ Test(symbolize, program_not_known)
 Test(symbolize, files_that_cannot_be_read)
 {
 	struct bpfprof_vma vma = { .ino = 77, .dev = 0xfff00001 };
-	uint64_t named = images_add(images, &vma, "/usr/lib/libgone.so.1 (deleted)"), nameless;
+	uint64_t named = images_add(images, &vma, "/usr/lib/libgone.so.1 (deleted)", 1), nameless;
 	uint64_t frames[3];
 
 	vma.ino++;
-	nameless = images_add(images, &vma, "");
+	nameless = images_add(images, &vma, "", 1);
 	frames[0] = KIND(NATIVE) | named << BPFPROF_OFF_BITS | 0x1f2e;
 	frames[1] = KIND(NATIVE) | nameless << BPFPROF_OFF_BITS | 0x10;
 	frames[2] = KIND(NATIVE) | named << BPFPROF_OFF_BITS | BPFPROF_OFF_MASK;

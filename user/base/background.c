@@ -14,6 +14,7 @@
 
 #define NR_LANES 256
 #define LANE_MAX_BYTES (BACKGROUND_MAX_BYTES / 3)
+#define RESERVE_BYTES (256U << 10) /* of small jobs beyond the limits */
 #define MOMENT_NS (5 * 1000000ULL)
 /* 1 in so many parts of the time on a CPU are for one tenant, and so much at once. */
 #define CPU_SHARE 4
@@ -64,6 +65,7 @@ struct background {
 	uint64_t spent_ns; /* of the lane that was served last */
 	uint64_t job_start_ns;
 	uint32_t tenant; /* of the present job */
+	bool late; /* the present job is late */
 	struct background_counts counts;
 };
 
@@ -131,6 +133,11 @@ static bool is_late(const struct job *job, uint64_t now_ns)
 	return now_ns - job->posted_ns > BACKGROUND_LATE_NS;
 }
 
+bool background_is_over(void)
+{
+	return self && time_monotonic_ns() - self->job_start_ns > BACKGROUND_OVER_NS;
+}
+
 /* The lane whose jobs took the least time, of those that may use the CPU now. NULL: none. */
 static struct lane *lane_choose(struct background *b)
 {
@@ -174,7 +181,9 @@ static void job_run(struct background *b, struct lane *lane, bool late)
 	b->counts.late += late;
 	b->job_start_ns = start_ns;
 	b->tenant = job->tenant;
+	b->late = late;
 	job->fn(job->arg, job->data, job->bytes, late);
+	b->late = false;
 	lane->spent_ns += time_monotonic_ns() - start_ns;
 	budget_spend(&lane->cpu, time_thread_cpu_ns() - cpu_ns);
 	job_free(b, job);
@@ -317,6 +326,7 @@ int background_post(struct background *b, const struct background_job *from)
 {
 	struct key *key = key_get(b, from);
 	size_t bytes = sizeof(struct job) + from->bytes;
+	size_t reserve = from->bytes <= BACKGROUND_SMALL_BYTES ? RESERVE_BYTES : 0;
 	struct lane *lane;
 	struct job *job;
 	int err = -ENOMEM;
@@ -325,7 +335,8 @@ int background_post(struct background *b, const struct background_job *from)
 		return -ENOMEM;
 	lane = &b->lanes[key->lane];
 	job = NULL;
-	if (bytes > LANE_MAX_BYTES - lane->bytes || bytes > BACKGROUND_MAX_BYTES - b->bytes) {
+	if (lane->bytes + bytes > LANE_MAX_BYTES + reserve ||
+	    b->bytes + bytes > BACKGROUND_MAX_BYTES + reserve) {
 		b->counts.refused++;
 		err = -ENOSPC;
 	} else {
@@ -371,7 +382,7 @@ bool background_is_idle(const struct background *b)
 
 bool background_may_wait(const struct background *b)
 {
-	return !b || self == b || (b->paused && !b->running);
+	return !b || (!b->late && (self == b || (b->paused && !b->running)));
 }
 
 int background_poll(struct background *b, struct pollfd *fds, nfds_t nr, int timeout_ms)
@@ -402,6 +413,7 @@ void background_pause(struct background *b)
 	if (!b)
 		return;
 	b->paused++;
+	b->pause_tried = false;
 	if (!b->running)
 		return;
 	lock_release(b);
@@ -438,6 +450,8 @@ bool background_finish(struct background *b, unsigned int timeout_ms)
 
 	if (!b)
 		return true;
+	b->pause_tried = false;
+	wake(b);
 	while ((b->bytes || b->running) && time_monotonic_ns() < end_ns)
 		wait_a_moment(b);
 	whole = !b->bytes && !b->running;
@@ -451,8 +465,8 @@ bool background_finish(struct background *b, unsigned int timeout_ms)
 
 const struct counter background_counters[] = {
 	{ COUNTER_WALK, "background_refused", offsetof(struct background_counts, refused),
-	  .help = "records of processes that keep the thread that reads files busy; their stacks "
-		  "end where reading is needed" },
+	  .help = "records of processes that keep the thread that reads files busy: their samples "
+		  "have no container, and their stacks end where reading is needed" },
 	{ COUNTER_WALK, "background_late", offsetof(struct background_counts, late),
 	  .help = "the same, of records that have waited for three seconds" },
 	{ 0 },

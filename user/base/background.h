@@ -25,11 +25,13 @@
 
 #define BACKGROUND_MAX_BYTES (3U << 20) /* of all jobs that wait */
 #define BACKGROUND_JOB_NS 500000000ULL /* background_time_is_up() */
+#define BACKGROUND_OVER_NS 2000000000ULL /* background_is_over() */
 #define BACKGROUND_LATE_NS 3000000000ULL
+#define BACKGROUND_SMALL_BYTES 512 /* jobs of at most so many bytes have a reserve */
 
 struct background;
 
-/* late: the job has waited for longer than BACKGROUND_LATE_NS, and should not wait for anything. */
+/* late: the job has waited for longer than BACKGROUND_LATE_NS. background_may_wait() is false for it. */
 typedef void (*background_fn)(void *arg, const void *data, size_t bytes, bool late);
 
 struct background_job {
@@ -50,7 +52,7 @@ int background_post(struct background *background, const struct background_job *
 /* Does a job of that key wait or run? */
 bool background_has(const struct background *background, uint32_t key);
 bool background_is_idle(const struct background *background); /* no job waits or runs */
-/* May the caller wait for files? Not the loop while a job may run. */
+/* May the caller wait for files? The loop while no job may run, and jobs that are not late. */
 bool background_may_wait(const struct background *background);
 
 /* For the loop: poll(2) without the lock. */
@@ -73,6 +75,8 @@ void background_give_way(void);
 uint32_t background_tenant(void); /* of the present job; 0: the caller is no job */
 /* Has the present job run for longer than BACKGROUND_JOB_NS? It then leaves the rest to a later job. */
 bool background_time_is_up(void);
+/* The same for BACKGROUND_OVER_NS: every further read of a file fails. */
+bool background_is_over(void);
 
 struct background_counts {
 	uint64_t refused, late;

@@ -14,6 +14,7 @@
 #include "base/file_read.h"
 
 #define STACK_BYTES (256 * 1024)
+#define RESERVED UINT64_MAX /* the number of a call whose key is not written yet */
 #define MAX_CALLERS 2 /* at once: the loop and a job */
 #define MAX_CALLS (DEADLINE_MAX_NODE + DEADLINE_MAX_PROCESSES + DEADLINE_MAX_MOUNTS + MAX_CALLERS)
 #define CHECK_MS 50 /* a call that takes too long is checked this often */
@@ -262,11 +263,12 @@ static uint64_t worker_abandon(struct worker *w, uint64_t key)
 	/* There is a free place: is_free() has found one for each caller. */
 	do
 		none = 0;
-	while (!atomic_compare_exchange_strong(&at->nr, &none, call) &&
+	while (!atomic_compare_exchange_strong(&at->nr, &none, RESERVED) &&
 	       ++at < stuck->calls + MAX_CALLS - 1);
 	at->key = key;
 	at->tenant = background_tenant();
 	w->stuck_call = &at->nr;
+	atomic_store(&at->nr, call);
 	atomic_fetch_add(&stuck->nr, 1);
 	atomic_fetch_add(&stuck->nr_users, 1);
 	w->state = CALL_ABANDONED;
@@ -317,7 +319,7 @@ long deadline_run(struct deadline_runner *runner, uint64_t key, long (*fn)(void 
 	long result;
 	int err = 0;
 
-	if (!is_free(runner->stuck, key, background_tenant()))
+	if (background_is_over() || !is_free(runner->stuck, key, background_tenant()))
 		return -EBUSY;
 	runner->worker = NULL; /* another thread may call meanwhile */
 	if (!w)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/background.h"
 #include "base/buf.h"
 #include "base/names.h"
 #include "capture/pod_processes.h"
@@ -86,8 +87,11 @@ int process_filter_open(struct process_filter *filter, struct sampler *sampler,
 
 	if (choice->nr_workers)
 		err = workers_new(&opened.workers, choice->workers, choice->nr_workers);
-	if (!err && choice->nr_pids)
+	if (!err && choice->nr_pids) {
+		background_pause(sampler->background); /* it searches containers, as jobs do */
 		err = pids_find(sampler, choice, group, why);
+		background_resume(sampler->background);
+	}
 	if (err) {
 		process_filter_close(&opened, sampler);
 		return err;

@@ -50,7 +50,8 @@ static void collect_part(void *arg, const struct bpfprof_vma_record *record, con
 		return;
 	if (!vma->ino || vma->end <= vma->start || parts->nr >= MAX_PARTS)
 		return;
-	image = images_get(parts->images, images_add(parts->images, vma, path));
+	image = images_get(parts->images,
+			   images_add(parts->images, vma, path, parts->process->tenant));
 	if (!image_copy_wanted(image) ||
 	    vec_grow(parts->part, parts->nr + 1, parts->cap, MAX_PARTS))
 		return;

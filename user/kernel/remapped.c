@@ -236,7 +236,8 @@ static size_t explain_by_data(struct remapped_job *job, struct holes *holes,
 			side = &hole->sides[k];
 			if (hole->paths[k] && !found && nr < MAX_PIECES) {
 				found = explain(job, &hole->range,
-						images_add(job->images, side, hole->paths[k]),
+						images_add(job->images, side, hole->paths[k],
+							   job->process->tenant),
 						side->start, side->off, &pieces[nr]);
 				nr += found;
 			}

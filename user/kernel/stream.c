@@ -36,6 +36,7 @@
 struct decoding {
 	struct stream *stream;
 	bool may_wait; /* for files and processes */
+	bool apart; /* a job uses the process, so it cannot be looked at */
 	uint64_t now_ns;
 	char title[TITLE_MAX + 1]; /* of an unknown process */
 	struct bpfprof_title_event title_event; /* its title padded with zeros */
@@ -188,8 +189,10 @@ static void verify(struct decoding *d)
 		if (process->dead || !process->sampled ||
 		    d->now_ns - process->read_ns < VERIFY_EVERY_NS)
 			continue;
-		process->sampled = false;
-		if (!post(stream, refresh_job, process->pid, &process->pid, sizeof(process->pid)))
+		/* Without room for the job it stays marked. */
+		process->sampled = stream->background && !post(stream, refresh_job, process->pid,
+							       &process->pid, sizeof(process->pid));
+		if (!stream->background)
 			refresh(d, process);
 		nr++;
 	}
@@ -360,7 +363,7 @@ static void on_sample(struct decoding *d, const struct bpfprof_sample *sample, s
 	} else {
 		pages_mark_used(d, &view);
 	}
-	process = processes_find(stream->walker->processes, sample->task.pid);
+	process = d->apart ? NULL : processes_find(stream->walker->processes, sample->task.pid);
 	if (process)
 		process->sampled = true;
 	ns_context_take(&view, process, is_miss ? &miss : NULL);
@@ -392,14 +395,16 @@ static struct decoding *liveness_decoding(struct stream *stream)
 
 static void on_process_ended(void *arg, struct process *process)
 {
-	struct decoding *d = liveness_decoding(arg);
+	struct stream *stream = arg;
+	struct decoding *d = liveness_decoding(stream);
 	const struct process_end end = { .ts_ns = d->now_ns };
 	const struct bpfprof_task_id task = { .pid = process->pid,
 					      .tid = process->pid,
 					      .start_ns = process->start_ns,
 					      .exec_id = process->exec_id };
 
-	on_exit_event(d, &task, &end);
+	if (!background_has(stream->background, process->pid)) /* its exit event may wait there */
+		on_exit_event(d, &task, &end);
 }
 
 static void on_target_ended(void *arg, uint32_t pid)
@@ -467,6 +472,8 @@ static void on_fork(struct decoding *d, const struct bpfprof_fork_event *e)
 		return;
 	process_ns_context_set(child, &e->ns_context);
 	parent = processes_find(stream->walker->processes, e->parent.pid);
+	if (parent && !child->tenant)
+		child->tenant = parent->tenant;
 	if (parent && parent->start_ns == e->parent.start_ns && child->mappings_known)
 		walker_forked(stream->walker, parent, child);
 	/* Only the kernel can read Python frames, so the first sample must not miss. */
@@ -603,9 +610,8 @@ static bool record_waits(struct stream *stream, const struct bpfprof_record *rec
 		*ret_pid = title->task.pid;
 		break;
 	case BPFPROF_KIND_FORK:
-		*ret_pid = fork->child.pid;
-		if (!background_has(stream->background, *ret_pid))
-			*ret_pid = fork->parent.pid;
+		*ret_pid =
+			fork->child.pid; /* of an earlier process; the parent's facts can be read */
 		break;
 	default:
 		return false;
@@ -626,6 +632,20 @@ static void record_job(void *arg, const void *data, size_t bytes, bool late)
 	job_end(d, pid);
 }
 
+/* There is no room for a job: does what can be done without. */
+static void record_refused(struct stream *stream, const struct bpfprof_record *rec, size_t size,
+			   uint32_t pid)
+{
+	bool busy = background_has(stream->background, pid);
+
+	/* An event of a process that a job uses is lost, as one for which the ring has no room. */
+	if (busy && rec->kind != BPFPROF_KIND_SAMPLE && rec->kind != BPFPROF_KIND_MISS)
+		return;
+	stream->here.apart = busy;
+	record_decode(&stream->here, rec, size);
+	stream->here.apart = false;
+}
+
 static int on_record(void *arg, void *data, size_t size)
 {
 	struct stream *stream = arg;
@@ -637,9 +657,10 @@ static int on_record(void *arg, void *data, size_t size)
 		stream->nr_malformed++;
 		return 0;
 	}
-	if (!stream->background || !record_waits(stream, rec, &pid) ||
-	    !post(stream, record_job, pid, data, size))
+	if (!stream->background || !record_waits(stream, rec, &pid))
 		record_decode(&stream->here, rec, size);
+	else if (!post(stream, record_job, pid, data, size))
+		record_refused(stream, rec, size, pid);
 	return 0;
 }
 

@@ -205,7 +205,7 @@ static struct process *process_prepare(struct walker *walker, const struct walke
 		mapping_need(walker, process, pc, miss->sample->rec.ts_ns, now_ns);
 	if (miss->sample->flags & BPFPROF_SAMPLE_VMA && !process_mapping_find(process, pc)) {
 		found = walker_mapping_of(walker->images, walker_own_pid(walker, process),
-					  &miss->at->leaf_vma, NULL);
+					  process->tenant, &miss->at->leaf_vma, NULL);
 		process_mapping_add(process, &found);
 	}
 	return process;

@@ -39,14 +39,15 @@ struct collected {
 	struct bpfprof_ns_context ns_context;
 	struct bpfprof_origin origin;
 	uint32_t own_pid; /* in our pid namespace */
+	uint32_t tenant; /* of the process, 0: it is that of its user */
 	uint64_t program_va; /* entry point of the program, 0: not sent */
 	bool too_many;
 };
 
-struct process_mapping walker_mapping_of(struct images *images, uint32_t pid,
+struct process_mapping walker_mapping_of(struct images *images, uint32_t pid, uint32_t tenant,
 					 const struct bpfprof_vma *vma, const char *path)
 {
-	struct image *image = images_get(images, images_add(images, vma, path));
+	struct image *image = images_get(images, images_add(images, vma, path, tenant));
 	struct process_mapping mapping = {
 		.start = vma->start,
 		.end = vma->end,
@@ -73,7 +74,9 @@ static void collect(void *arg, const struct bpfprof_vma_record *record, const ch
 		c->too_many = true;
 		return;
 	}
-	c->mappings[c->nr++] = walker_mapping_of(c->images, c->own_pid, &record->vma, path);
+	c->mappings[c->nr++] = walker_mapping_of(c->images, c->own_pid,
+						 c->tenant ? c->tenant : record->origin.uid + 1,
+						 &record->vma, path);
 	if (record->vma.flags & BPFPROF_VMA_PROGRAM)
 		c->program_va = record->vma.start;
 }
@@ -318,7 +321,7 @@ static int mappings_read(struct walker *walker, uint32_t pid, struct collected *
 
 int walker_refresh(struct walker *walker, struct process *process, uint64_t now_ns)
 {
-	struct collected c = { .images = walker->images };
+	struct collected c = { .images = walker->images, .tenant = process->tenant };
 	bool was_void = tables_is_void(walker->tables, process);
 	uint64_t start_ns = time_monotonic_ns(), cost_ns;
 	int err;

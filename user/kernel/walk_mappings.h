@@ -17,7 +17,7 @@ struct process_mapping;
 struct walker;
 
 /* A mapping of process pid from BPF; path may be NULL. */
-struct process_mapping walker_mapping_of(struct images *images, uint32_t pid,
+struct process_mapping walker_mapping_of(struct images *images, uint32_t pid, uint32_t tenant,
 					 const struct bpfprof_vma *vma, const char *path);
 /* The pid of process in our own pid namespace, 0: it has none. */
 uint32_t walker_own_pid(const struct walker *walker, const struct process *process);

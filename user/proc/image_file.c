@@ -14,6 +14,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/background.h"
 #include "base/cleanup.h"
 #include "base/deadline.h"
 #include "base/file_read.h"
@@ -316,7 +317,7 @@ static ssize_t image_file_read(void *arg, void *dst, size_t len, uint64_t off)
 {
 	struct image_file *file = arg;
 
-	if (file->fd < 0)
+	if (file->fd < 0 || background_is_over())
 		return -ETIMEDOUT;
 	if (!file->may_block)
 		return file_read_at(file->fd, dst, len, off);

@@ -9,6 +9,7 @@
 #include <uthash.h>
 
 #include "base/deadline.h"
+#include "base/shares.h"
 #include "base/time.h"
 #include "base/vec.h"
 #include "elf/image.h"
@@ -23,7 +24,7 @@
 #define OWNED_SLACK_SECONDS 2 /* clocks are changed, and time stamps of files are coarse */
 #define MAX_WARM 48 /* images that may keep read windows and tables in memory */
 #define MAX_WARM_BYTES (12U << 20) /* of all tables and section headers together */
-#define MAX_PATH_BYTES (16U << 20) /* of all paths together */
+#define HASH_BYTES 64 /* of an entry in by_key and by_id, about */
 
 struct image_key {
 	uint64_t ino;
@@ -47,7 +48,8 @@ struct images {
 	uint32_t nr, cap_ids; /* by_id: NULL for forgotten images */
 	uint32_t nr_files;
 	uint32_t nr_open, max_open;
-	size_t path_bytes, copy_bytes;
+	size_t copy_bytes;
+	struct shares shares; /* the bytes of files */
 	struct blocked_devs blocked;
 	struct folder_checks folders;
 	struct image *warm[MAX_WARM + 1]; /* latest first */
@@ -56,24 +58,31 @@ struct images {
 	uint64_t nr_way[IMAGE_NR_WAYS]; /* ways of images that were forgotten */
 };
 
-/* Adds an entry; it owns path, which is on the heap. NULL: out of memory, or too many images. */
-static struct image_entry *entry_add(struct images *images, char *path)
+static size_t file_bytes(size_t path_len)
 {
+	return sizeof(struct image_entry) + HASH_BYTES + path_len;
+}
+
+/* Adds an entry; it owns path, which is on the heap. NULL: out of memory, or too many images. */
+static struct image_entry *entry_add(struct images *images, char *path, uint32_t tenant)
+{
+	size_t bytes = file_bytes(path ? strlen(path) : 0);
 	struct image_entry *entry = NULL;
 
-	if (images->nr_files >= BPFPROF_IMAGE_FIRST_FILE + IMAGES_MAX_FILES ||
-	    images->nr == IMAGES_MAX_IDS) {
+	if (images->nr == IMAGES_MAX_IDS || !shares_take(&images->shares, tenant, bytes)) {
 		images->nr_problem[IMAGE_TOO_MANY]++;
-	} else if (path &&
-		   !vec_grow(images->by_id, images->nr + 1, images->cap_ids, IMAGES_MAX_IDS)) {
-		entry = calloc(1, sizeof(*entry));
+		free(path);
+		return NULL;
 	}
+	if (path && !vec_grow(images->by_id, images->nr + 1, images->cap_ids, IMAGES_MAX_IDS))
+		entry = calloc(1, sizeof(*entry));
 	if (!entry) {
+		shares_give(&images->shares, tenant, bytes);
 		free(path);
 		return NULL;
 	}
 	entry->image.path = path;
-	images->path_bytes += strlen(path);
+	entry->image.tenant = tenant;
 	entry->image.id = images->nr;
 	images->nr_files++;
 	images->by_id[images->nr++] = entry;
@@ -89,14 +98,15 @@ int images_new(struct images **ret, struct deadline_runner *runner, const char *
 		return -ENOMEM;
 	images->runner = runner;
 	images->max_open = cap;
+	shares_init(&images->shares, IMAGES_MAX_BYTES);
 	if (host_root) {
 		images->host_root = strdup(host_root);
 		if (!images->host_root)
 			goto fail;
 	}
 	/* These ids are no files: BPFPROF_IMAGE_NONE and BPFPROF_IMAGE_VDSO. */
-	if (origins_new(&images->origins) || !entry_add(images, strdup("")) ||
-	    !entry_add(images, strdup("[vdso]")))
+	if (origins_new(&images->origins) || !entry_add(images, strdup(""), 0) ||
+	    !entry_add(images, strdup("[vdso]"), 0))
 		goto fail;
 	*ret = images;
 	return 0;
@@ -194,7 +204,7 @@ static void entry_free(struct images *images, struct image_entry *entry)
 	struct image *image = &entry->image;
 
 	image_close(images, image);
-	images->path_bytes -= strlen(image->path);
+	shares_give(&images->shares, image->tenant, file_bytes(strlen(image->path)));
 	images->copy_bytes -= image->copy_len;
 	images->nr_files--;
 	free(image->path);
@@ -212,21 +222,20 @@ void images_free(struct images *images)
 	for (i = 0; i < images->nr; i++)
 		if (images->by_id[i])
 			entry_free(images, images->by_id[i]);
+	shares_fini(&images->shares);
 	origins_free(images->origins);
 	free(images->by_id);
 	free(images->host_root);
 	free(images);
 }
 
-static char *path_copy(struct images *images, const char *path)
+static char *path_copy(const char *path)
 {
 	static const char deleted[] = " (deleted)";
 	size_t len = path ? strlen(path) : 0;
 
 	if (len >= sizeof(deleted) && !strcmp(path + len - (sizeof(deleted) - 1), deleted))
 		len -= sizeof(deleted) - 1;
-	if (images->path_bytes + len > MAX_PATH_BYTES)
-		len = 0;
 	return strndup(path ? path : "", len);
 }
 
@@ -259,9 +268,9 @@ static void set_problem(struct images *images, struct image *image, enum image_p
 
 /* Adds a file. NULL: out of memory, or too many files. */
 static struct image_entry *file_add(struct images *images, const struct image_key *key,
-				    const char *path)
+				    const char *path, uint32_t tenant)
 {
-	struct image_entry *entry = entry_add(images, path_copy(images, path));
+	struct image_entry *entry = entry_add(images, path_copy(path), tenant);
 
 	if (!entry)
 		return NULL;
@@ -279,7 +288,7 @@ static struct image_entry *file_supersede(struct images *images, struct image_en
 	struct image_entry *entry;
 
 	HASH_DEL(images->by_key, old);
-	entry = file_add(images, &old->key, old->image.path);
+	entry = file_add(images, &old->key, old->image.path, old->image.tenant);
 	image_close(images, &old->image);
 	set_problem(images, &old->image, IMAGE_GONE);
 	old->image.state = IMAGE_FAILED;
@@ -299,11 +308,25 @@ static struct image_entry *file_changed(struct images *images, struct image_entr
 	return entry;
 }
 
-uint32_t images_add(struct images *images, const struct bpfprof_vma *vma, const char *path)
+/* A path that became known later. If the tenant has its share, the file stays without one. */
+static void path_set(struct images *images, struct image *image, const char *path)
+{
+	char *copy = path_copy(path);
+
+	image->retry_ns = 0; /* it can be looked for now */
+	if (!copy || !shares_take(&images->shares, image->tenant, strlen(copy))) {
+		free(copy);
+		return;
+	}
+	free(image->path);
+	image->path = copy;
+}
+
+uint32_t images_add(struct images *images, const struct bpfprof_vma *vma, const char *path,
+		    uint32_t tenant)
 {
 	struct image_key key = { .ino = vma->ino, .dev = vma->dev, .ino_gen = vma->ino_gen };
 	struct image_entry *entry;
-	char *copy;
 
 	if (vma->flags & BPFPROF_VMA_VDSO)
 		return BPFPROF_IMAGE_VDSO;
@@ -311,20 +334,13 @@ uint32_t images_add(struct images *images, const struct bpfprof_vma *vma, const 
 		return BPFPROF_IMAGE_NONE;
 	HASH_FIND(hh, images->by_key, &key, sizeof(key), entry);
 	if (!entry)
-		entry = file_add(images, &key, path);
+		entry = file_add(images, &key, path, tenant);
 	else if (entry->image.size != vma->size || entry->image.mtime_sec != vma->mtime_sec)
 		entry = file_changed(images, entry);
 	if (!entry)
 		return BPFPROF_IMAGE_NONE;
-	if (path && path[0] && !entry->image.path[0]) {
-		copy = path_copy(images, path);
-		entry->image.retry_ns = 0; /* a search is possible now */
-		if (copy) {
-			free(entry->image.path);
-			entry->image.path = copy;
-			images->path_bytes += strlen(copy);
-		}
-	}
+	if (path && path[0] && !entry->image.path[0])
+		path_set(images, &entry->image, path);
 	entry->image.size = vma->size;
 	entry->image.mtime_sec = vma->mtime_sec;
 	entry->image.vma_flags = vma->flags;
@@ -590,8 +606,8 @@ const struct counter image_counters[] = {
 	{ COUNTER_FILES, "file_not_elf", AT(IMAGE_NOT_ELF),
 	  .help = "files that are no ELF files of this kind of machine" },
 	{ COUNTER_FILES, "file_too_many", AT(IMAGE_TOO_MANY),
-	  .help = "files beyond the 65536 that bpfprof knows at once, each time that it meets "
-		  "one" },
+	  .help = "files beyond the share of their tenant (a container, or a user) of what bpfprof "
+		  "knows about files, each time that it meets one" },
 	{ 0 },
 };
 

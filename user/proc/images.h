@@ -9,8 +9,8 @@
  * read after its process has exited and the file is deleted: by path if the path still leads to that
  * inode, else by inode (open_by_handle_at() needs CAP_DAC_READ_SEARCH). At most cap descriptors stay
  * open; the least recently used are closed. Files that may block (all but those on disk file systems
- * of the kernel) are read under a deadline (blocked_devs.h). There are at most IMAGES_MAX_FILES
- * files: later ones count as anonymous memory until images_sweep() makes room. Only the vDSO is no
+ * of the kernel) are read under a deadline (blocked_devs.h). Tenants share IMAGES_MAX_BYTES; further
+ * files count as anonymous memory until images_sweep() makes room. Only the vDSO is no
  * file: all processes have the same one, which bpfprof reads from its own memory.
  */
 
@@ -23,7 +23,8 @@
 #include "elf/image.h"
 #include "proc/image_find.h"
 
-#define IMAGES_MAX_FILES 65536 /* at once */
+#define IMAGES_MAX_BYTES                                                                           \
+	(10U << 20) /* of what is known of files, with their paths; about 20000 files */
 #define IMAGES_MAX_IDS                                                                             \
 	(1U << (BPFPROF_FRAME_SHIFT - BPFPROF_OFF_BITS)) /* in all, fit into a frame */
 
@@ -45,7 +46,7 @@ enum image_problem {
 	IMAGE_BLOCKED, /* its file system did not answer in time */
 	IMAGE_MALFORMED, /* a broken ELF file */
 	IMAGE_NOT_ELF, /* not an ELF file, or one for another kind of machine */
-	IMAGE_TOO_MANY, /* over IMAGES_MAX_FILES; counted with each mapping */
+	IMAGE_TOO_MANY, /* its tenant has its share of IMAGES_MAX_BYTES; counted with each mapping */
 	IMAGE_NR_PROBLEMS,
 };
 
@@ -56,6 +57,7 @@ struct image {
 	int64_t mtime_sec;
 	uint32_t dev, ino_gen; /* dev as the kernel encodes it */
 	uint32_t vma_flags; /* BPFPROF_VMA_* */
+	uint32_t tenant; /* of the process that mapped it first (base/shares.h) */
 	uint32_t pid; /* of the process that mapped it last, set by the caller; 0: not known */
 	enum image_way way; /* how it was opened, if was_open */
 	enum image_state state;
@@ -78,8 +80,12 @@ int images_new(struct images **ret, struct deadline_runner *runner, const char *
 	       uint32_t cap);
 void images_free(struct images *images);
 
-/* The id of the file of vma, added if new (path may be NULL); BPFPROF_IMAGE_NONE for anonymous memory. */
-uint32_t images_add(struct images *images, const struct bpfprof_vma *vma, const char *path);
+/*
+ * The id of the file of vma, added for the tenant if new (path may be NULL); BPFPROF_IMAGE_NONE for anonymous
+ * memory.
+ */
+uint32_t images_add(struct images *images, const struct bpfprof_vma *vma, const char *path,
+		    uint32_t tenant);
 /* Borrowed until images_free() or images_sweep(); NULL: the id was never given, or is forgotten. */
 struct image *images_get(struct images *images, uint32_t id);
 uint32_t images_count(const struct images *images); /* ids are below this */
