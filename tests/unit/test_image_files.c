@@ -321,6 +321,7 @@ Test(images, reads_fail)
 	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
 		atomic_store(&fail_reads, errors[i]);
 		cr_expect_eq(images_open(images, image, NOW + i * 100 * SECOND), -EIO);
+		deadline_close_all(runner);
 		cr_expect_eq(image_nr_fds(), before, "%s", strerror(errors[i]));
 	}
 	cr_expect_eq(deadline_nr_stuck(runner), 0);

@@ -12,8 +12,10 @@
 
 #include "base/background.h"
 #include "base/file_read.h"
+#include "base/vec.h"
 
 #define STACK_BYTES (256 * 1024)
+#define CLOSE_MS 200
 #define RESERVED UINT64_MAX /* the number of a call whose key is not written yet */
 #define MAX_CALLERS 2 /* at once: the loop and a job */
 #define MAX_CALLS (DEADLINE_MAX_NODE + DEADLINE_MAX_PROCESSES + DEADLINE_MAX_MOUNTS + MAX_CALLERS)
@@ -49,7 +51,14 @@ struct worker {
 	_Atomic uint64_t *stuck_call; /* its entry in stuck, once abandoned */
 };
 
+struct close_request {
+	uint64_t key;
+	int fd;
+};
+
 struct deadline_runner {
+	struct close_request *closes; /* at most as many as there can be descriptors */
+	size_t nr_closes, cap_closes;
 	struct worker *worker; /* idle, or NULL */
 	struct stuck_calls *stuck;
 	uint64_t last_stuck;
@@ -166,6 +175,7 @@ void deadline_runner_free(struct deadline_runner *runner)
 	if (runner->worker)
 		worker_end(runner->worker);
 	stuck_put(runner->stuck);
+	free(runner->closes);
 	free(runner);
 }
 
@@ -358,6 +368,28 @@ long deadline_run(struct deadline_runner *runner, uint64_t key, long (*fn)(void 
 	background_wait_end();
 	worker_put(runner, w);
 	return result;
+}
+
+static long close_run(void *arg)
+{
+	return close(*(const int *)arg);
+}
+
+void deadline_close(struct deadline_runner *runner, uint64_t key, int fd)
+{
+	if (!vec_grow(runner->closes, runner->nr_closes + 1, runner->cap_closes, VEC_BOUNDED))
+		runner->closes[runner->nr_closes++] = (struct close_request){ key, fd };
+}
+
+void deadline_close_all(struct deadline_runner *runner)
+{
+	struct close_request request;
+
+	while (runner->nr_closes) {
+		request = runner->closes[--runner->nr_closes];
+		deadline_run(runner, request.key, close_run, NULL, &request.fd, sizeof(request.fd),
+			     CLOSE_MS);
+	}
 }
 
 void deadline_runner_forked(struct deadline_runner *runner)

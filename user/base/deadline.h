@@ -61,6 +61,13 @@ long deadline_run(struct deadline_runner *runner, uint64_t key, long (*fn)(void 
 void deadline_patience(struct deadline_runner *runner, unsigned int ready_ms,
 		       unsigned int asleep_ms);
 
+/*
+ * Closes a descriptor of a file system that may block, since FUSE asks its server then, too: later, in
+ * deadline_close_all(), which may wait. A descriptor whose close is refused stays open.
+ */
+void deadline_close(struct deadline_runner *runner, uint64_t key, int fd);
+void deadline_close_all(struct deadline_runner *runner);
+
 #define DEADLINE_WAIT_NAME 64
 
 /* Why a call took too long. */

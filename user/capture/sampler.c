@@ -486,9 +486,15 @@ int sampler_poll(struct sampler *sampler, struct pollfd *fds, nfds_t nr, int tim
 	return background_poll(sampler->background, fds, nr, timeout_ms);
 }
 
-static void containers_job(void *arg, const void *data, size_t bytes, bool late)
+static void readers_tick(struct sampler *sampler, uint64_t now_ns)
 {
-	sampler_containers_tick(arg, time_monotonic_ns());
+	sampler_containers_tick(sampler, now_ns);
+	deadline_close_all(sampler->reader.runner);
+}
+
+static void tick_job(void *arg, const void *data, size_t bytes, bool late)
+{
+	readers_tick(arg, time_monotonic_ns());
 	(void)data;
 	(void)bytes;
 	(void)late;
@@ -496,12 +502,12 @@ static void containers_job(void *arg, const void *data, size_t bytes, bool late)
 
 static void tick(struct sampler *sampler, uint64_t now_ns)
 {
-	const struct background_job job = { .fn = containers_job, .arg = sampler };
+	const struct background_job job = { .fn = tick_job, .arg = sampler };
 
 	if (sampler->clock)
 		clock_tick(sampler->clock);
 	if (!sampler->background)
-		sampler_containers_tick(sampler, now_ns);
+		readers_tick(sampler, now_ns);
 	else /* without room for it, the next tick tries again */
 		background_post(sampler->background, &job);
 	sampler->tick_ns = now_ns + TICK_NS;

@@ -42,7 +42,6 @@ static bool is_known(const struct container *container)
 	return container && container->source == CONTAINER_FROM_BUNDLE;
 }
 
-/* Differs from those of users (walk_mappings.c) by its highest bit. */
 static uint32_t tenant_of(const struct container *container)
 {
 	const char *at;
@@ -50,7 +49,7 @@ static uint32_t tenant_of(const struct container *container)
 
 	for (at = container->id; *at; at++)
 		hash = (hash ^ (uint8_t)*at) * 0x9e3779b1U;
-	return hash | 1U << 31;
+	return hash | PROCESS_TENANT_CONTAINER;
 }
 
 bool sampler_container_is_settled(const struct process *process, uint64_t now_ns)

@@ -61,6 +61,12 @@ struct process_mapping walker_mapping_of(struct images *images, uint32_t pid, ui
 	return mapping;
 }
 
+/* A process of a container keeps its tenant, which does not depend on users. */
+static uint32_t tenant_of(uint32_t known, uint32_t uid)
+{
+	return known & PROCESS_TENANT_CONTAINER ? known : (uid & ~PROCESS_TENANT_CONTAINER) + 1;
+}
+
 static void collect(void *arg, const struct bpfprof_vma_record *record, const char *path)
 {
 	struct collected *c = arg;
@@ -74,9 +80,9 @@ static void collect(void *arg, const struct bpfprof_vma_record *record, const ch
 		c->too_many = true;
 		return;
 	}
-	c->mappings[c->nr++] = walker_mapping_of(c->images, c->own_pid,
-						 c->tenant ? c->tenant : record->origin.uid + 1,
-						 &record->vma, path);
+	c->mappings[c->nr++] =
+		walker_mapping_of(c->images, c->own_pid, tenant_of(c->tenant, record->origin.uid),
+				  &record->vma, path);
 	if (record->vma.flags & BPFPROF_VMA_PROGRAM)
 		c->program_va = record->vma.start;
 }
@@ -275,8 +281,7 @@ static int mappings_take(struct walker *walker, struct process *process, struct 
 	budget_spend(&walker->reading, remapped.cost_ns);
 	differ = process_mappings_set(process, c->mappings, c->nr);
 	process_ns_context_set(process, &c->ns_context);
-	if (!process->tenant)
-		process->tenant = c->origin.uid + 1;
+	process->tenant = tenant_of(process->tenant, c->origin.uid);
 	executed = c->program_va ? process_mapping_find(process, c->program_va) : NULL;
 	process->program = program_find(walker, process, executed);
 	origin_take(walker, process, c);

@@ -324,12 +324,6 @@ static ssize_t image_file_read(void *arg, void *dst, size_t len, uint64_t off)
 	return read_under_deadline(file, dst, len, off);
 }
 
-static long close_run(void *arg)
-{
-	return close(*(const int *)arg);
-}
-
-/* FUSE asks its server when a file is closed, too. If that cannot be done now, the descriptor stays open. */
 static void image_file_close(void *arg)
 {
 	struct image_file *file = arg;
@@ -337,8 +331,7 @@ static void image_file_close(void *arg)
 	if (file->fd >= 0 && !file->may_block)
 		close(file->fd);
 	else if (file->fd >= 0)
-		deadline_run(file->runner, file->key, close_run, NULL, &file->fd, sizeof(file->fd),
-			     IMAGE_FILE_DEADLINE_MS);
+		deadline_close(file->runner, file->key, file->fd);
 	free(file);
 }
 

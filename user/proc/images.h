@@ -24,7 +24,7 @@
 #include "proc/image_find.h"
 
 #define IMAGES_MAX_BYTES                                                                           \
-	(10U << 20) /* of what is known of files, with their paths; about 20000 files */
+	(10U << 20) /* of what is known of files, with their paths; about 12000 files */
 #define IMAGES_MAX_IDS                                                                             \
 	(1U << (BPFPROF_FRAME_SHIFT - BPFPROF_OFF_BITS)) /* in all, fit into a frame */
 
