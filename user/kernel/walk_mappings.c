@@ -340,7 +340,9 @@ int walker_refresh(struct walker *walker, struct process *process, uint64_t now_
 	tables_watch(walker->tables, process);
 	err = mappings_read(walker, walker_own_pid(walker, process), &c, &cost_ns);
 	process_read_took(process, cost_ns, err == -ETIMEDOUT);
-	budget_spend(&walker->reading, cost_ns);
+	/* A job that waits takes no time from other processes. */
+	if (err != -ETIMEDOUT || !background_tenant())
+		budget_spend(&walker->reading, cost_ns);
 	/* The pid may belong to another process by now. */
 	if (err > 0 && c.task.start_ns == process->start_ns && c.task.exec_id == process->exec_id)
 		err = mappings_take(walker, process, &c, was_void, now_ns);
