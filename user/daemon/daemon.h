@@ -78,8 +78,13 @@ struct write_result {
 	struct stats_reasons files; /* names are constants, at the same addresses in the parent */
 };
 
+#define WRITERS_ENDING 64
+
 struct writer {
 	pid_t pid; /* 0: no writer runs */
+	/* Earlier ones that have not ended: their files are closed, which may wait for a file system. */
+	pid_t ending[WRITERS_ENDING];
+	uint32_t next_ending;
 	int fd; /* its pipe */
 	int pods_fd; /* a memory file for the names of the sets of pods; -1: none */
 	uint64_t start_ns, aggregate_bytes;

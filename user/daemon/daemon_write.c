@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +28,7 @@
 #include "profile/profile.h"
 
 #define WRITER_SECONDS 120 /* the limit is this or two intervals, whichever is longer */
+#define STATUS_TRIES 50 /* a millisecond each */
 
 /*
  * The kernel keeps BPF programs and listening sockets for as long as a process has a descriptor of
@@ -359,21 +361,51 @@ static void totals_count(struct daemon_totals *totals, const struct store_counts
 	totals->folders_unread = counts->folders_unread;
 }
 
+/*
+ * The child closes its files when it ends. That may wait for a file system, so nobody waits for the child. If
+ * all places are taken, the oldest child is waited for no more.
+ */
+static void writer_let_end(struct writer *writer)
+{
+	writer->ending[writer->next_ending++ % WRITERS_ENDING] = writer->pid;
+	writer->pid = 0;
+}
+
+static void writers_reap(struct writer *writer)
+{
+	size_t i;
+
+	for (i = 0; i < WRITERS_ENDING; i++)
+		if (writer->ending[i] && waitpid(writer->ending[i], NULL, WNOHANG))
+			writer->ending[i] = 0;
+}
+
+/* The status of a child that has closed its pipe. 0: it does not end soon. */
+static int status_of(pid_t pid)
+{
+	int i, status = 0;
+
+	for (i = 0; i < STATUS_TRIES && !waitpid(pid, &status, WNOHANG); i++)
+		poll(NULL, 0, 1);
+	return status;
+}
+
 void writer_done(struct daemon *daemon)
 {
 	struct writer *writer = &daemon->writer;
 	struct write_result result;
 	char why[64];
 	ssize_t n;
-	int status;
+	int status = 0;
 
 	/* The pipe is readable when the whole result is in it, or the child has ended. */
 	n = read(writer->fd, &result, sizeof(result));
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return;
 	close(writer->fd);
-	waitpid(writer->pid, &status, 0);
-	writer->pid = 0;
+	if (n != sizeof(result))
+		status = status_of(writer->pid);
+	writer_let_end(writer);
 	split_push(daemon, n == sizeof(result) ? result.pods : 0);
 	daemon->totals.write_ns = time_monotonic_ns() - writer->start_ns;
 	if (n != sizeof(result)) {
@@ -401,6 +433,7 @@ void writer_watch(struct daemon *daemon, uint64_t now_ns)
 	struct writer *writer = &daemon->writer;
 	uint64_t seconds = 2 * daemon->options->interval_seconds;
 
+	writers_reap(writer);
 	if (seconds < WRITER_SECONDS)
 		seconds = WRITER_SECONDS;
 	if (!writer->pid || writer->killed || now_ns < writer->start_ns + seconds * NS_PER_SECOND)
