@@ -2,7 +2,11 @@
 /*
  * A FUSE file system with one file, served from a copy in memory until SIGUSR1;
  * then requests are not read any more (argv[3] "unread") or read and never
- * answered ("unanswered"). MOUNTPOINT FILE MODE. Ends, and unmounts, with SIGTERM.
+ * answered ("unanswered"). "slow" answers each read of the file after so many
+ * milliseconds; "moody" reads no requests for half a second, again and again at
+ * random moments. The file libhang.so has further names lib0 to lib9999, each with
+ * an inode of its own.
+ * MOUNTPOINT FILE MODE [MILLISECONDS]. Says "mounted" and "silent". Ends, and unmounts, with SIGTERM.
  * Speaks the protocol of linux/fuse.h; exit status 77: no /dev/fuse or no mount.
  */
 #define TARGET_MAIN
@@ -16,11 +20,15 @@
 #include <sys/uio.h>
 
 #define FILE_NODE 2
+#define MAX_NAMES 10000
+#define SULK_MS 500
+#define CALM_MS 1500 /* at most */
 
 static volatile sig_atomic_t silent, done;
 static unsigned char request[1 << 18];
 static unsigned char *content;
 static size_t content_len;
+static unsigned int delay_ms; /* of a read */
 
 static void on_signal(int sig)
 {
@@ -35,8 +43,8 @@ static void fill_attr(struct fuse_attr *attr, uint64_t node)
 	memset(attr, 0, sizeof(*attr));
 	attr->ino = node;
 	attr->nlink = 1;
-	attr->mode = node == FILE_NODE ? S_IFREG | 0755 : S_IFDIR | 0755;
-	attr->size = node == FILE_NODE ? content_len : 0;
+	attr->mode = node >= FILE_NODE ? S_IFREG | 0755 : S_IFDIR | 0755;
+	attr->size = node >= FILE_NODE ? content_len : 0;
 	attr->blksize = 4096;
 }
 
@@ -47,6 +55,38 @@ static void reply(int fd, uint64_t unique, int error, const void *data, size_t l
 
 	if (writev(fd, iov, len ? 2 : 1) < 0)
 		BARRIER(); /* the asker is gone */
+}
+
+/* The node of a file, 0: none has that name. */
+static uint64_t node_of(const char *name)
+{
+	unsigned int number;
+
+	if (!strcmp(name, "libhang.so"))
+		return FILE_NODE;
+	return sscanf(name, "lib%u", &number) == 1 && number < MAX_NAMES ? FILE_NODE + 1 + number
+									 : 0;
+}
+
+static long now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Is it a moment in which a moody server reads nothing? */
+static int sulks(void)
+{
+	static long until_ms, from_ms;
+	long now = now_ms();
+
+	if (now >= until_ms) {
+		from_ms = now + random() % CALM_MS;
+		until_ms = from_ms + SULK_MS;
+	}
+	return now >= from_ms;
 }
 
 static void serve(int fd)
@@ -70,12 +110,12 @@ static void serve(int fd)
 		reply(fd, in->unique, 0, &out.init, sizeof(out.init));
 		break;
 	case FUSE_LOOKUP:
-		if (in->nodeid != FUSE_ROOT_ID || strcmp(body, "libhang.so")) {
+		out.entry.nodeid = in->nodeid == FUSE_ROOT_ID ? node_of(body) : 0;
+		if (!out.entry.nodeid) {
 			reply(fd, in->unique, -ENOENT, NULL, 0);
 			break;
 		}
-		out.entry.nodeid = FILE_NODE;
-		fill_attr(&out.entry.attr, FILE_NODE);
+		fill_attr(&out.entry.attr, out.entry.nodeid);
 		reply(fd, in->unique, 0, &out.entry, sizeof(out.entry));
 		break;
 	case FUSE_GETATTR:
@@ -91,6 +131,7 @@ static void serve(int fd)
 		const struct fuse_read_in *rd = body;
 		size_t left = rd->offset < content_len ? content_len - rd->offset : 0;
 
+		poll(NULL, 0, (int)delay_ms);
 		reply(fd, in->unique, 0, content + rd->offset, left < rd->size ? left : rd->size);
 		break;
 	}
@@ -117,9 +158,12 @@ int main(int argc, char **argv)
 	struct sigaction action = { 0 };
 	char options[128];
 	struct stat st;
-	int fd, file;
+	int fd, file, said = 0, moody = argc > 3 && !strcmp(argv[3], "moody");
 
 	alarm(120);
+	srandom((unsigned int)getpid());
+	if (argc > 4)
+		delay_ms = (unsigned int)strtoul(argv[4], NULL, 10);
 	if (argc < 4 || (file = open(argv[2], O_RDONLY)) < 0 || fstat(file, &st))
 		return 2;
 	content_len = (size_t)st.st_size;
@@ -141,7 +185,11 @@ int main(int argc, char **argv)
 	while (!done) {
 		struct pollfd poller = { fd, POLLIN, 0 };
 
-		if (silent && !strcmp(argv[3], "unread")) {
+		if (silent && !said++) {
+			puts("silent");
+			fflush(stdout);
+		}
+		if ((silent && !strcmp(argv[3], "unread")) || (moody && sulks())) {
 			poll(NULL, 0, 50);
 			continue;
 		}

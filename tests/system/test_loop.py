@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loop of the daemon goes on, and knows new programs, whatever the files and processes of tenants do."""
+
+import contextlib
+import glob
+import json
+import os
+import signal
+import struct
+import subprocess
+import threading
+import time
+
+import chains
+from containers import wait_for
+from daemons import HZ, Daemon, ask, cpu_of, get, metrics_of
+from harness import BPFPROF, CAPS, Skip, check, test
+from test_daemon_http_limits import listening
+from test_hostile import Watched
+
+BESIDE = True
+LOCK = "loop"
+INTERVAL = 2
+CALM_S = 4  # before the trouble begins
+TROUBLE_S = 12
+ANSWER_S = 5  # no answer in this time: there is none
+TABLE_BYTES = 127 << 20
+NR_MOODY = 80
+TENANT = 54321  # a user; neighbours belong to another one
+
+
+class Neighbour:
+    """A program with known stacks, and the CPU time that it used."""
+
+    def __init__(self, context, name="near"):
+        target = context.target("calls_gO2")
+        self.name = "%s-%s" % (name, context.dir[-8:])
+        self.watched = Watched(self.name, target.path, "calls")
+        self.process = context.spawn([target.path, "90"], env={"TARGET_COMM": self.name})
+        os.setpriority(os.PRIO_PROCESS, self.process.pid, -5)
+        self.used = 0
+
+    def end(self):
+        self.used = cpu_of(self.process.pid)
+        self.process.kill()
+        self.process.wait()
+
+    def check(self, context, folded, least=99, hz=None):
+        """Its stacks are right and, with hz, as many as its CPU time asks for."""
+        result = chains.check([self.watched], folded)[self.name]
+        context.note("%s: %d samples for %.2f s of CPU time, %.2f%% exact" %
+                     (self.name, result.samples, self.used, result.percent("exact")))
+        check(result.samples >= 50, "%s: only %d samples" % (self.name, result.samples))
+        check(result.percent("exact") >= least, chains.table({self.name: result}))
+        if hz:
+            due = self.used * hz
+            check(abs(result.samples - due) <= 0.1 * due + 20, "%s: %d samples, %.0f are due" %
+                  (self.name, result.samples, due))
+        return result
+
+
+class Healthz:
+    """Asks the daemon every half second whether it is well."""
+
+    def __init__(self, port):
+        self.port, self.times, self.failed = port, [], []
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+
+    def run(self):
+        while not self.over.wait(0.5):
+            began, answer = time.monotonic(), b""
+            with contextlib.suppress(OSError):
+                answer = ask(self.port, b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", ANSWER_S)
+            (self.times if answer[9:12] == b"200" else self.failed).append(time.monotonic() - began)
+
+    def check(self, context):
+        self.over.set()
+        self.thread.join()
+        context.note("%d answers, the slowest after %.2f s" % (len(self.times), max(self.times, default=0)))
+        check(self.times and not self.failed, "/healthz: %d answers, %d times none in %d s" %
+              (len(self.times), len(self.failed), ANSWER_S))
+
+
+class Watch:
+    """A daemon, a neighbour, and questions to the daemon; check() says whether all was well meanwhile."""
+
+    def __init__(self, context, *servers):
+        self.context, self.servers = context, servers
+        self.daemon = Daemon(context, interval="%ds" % INTERVAL, listen="127.0.0.1:0")
+        self.port = int(self.daemon.wait("listening")[0]["port"])
+        self.daemon.wait("sampling")
+        self.near = Neighbour(context)
+        self.daemon.wait("profile written")
+        self.healthz = Healthz(self.port)
+        context.stack.callback(self.healthz.over.set)
+
+    def end(self):
+        """Its profiles. The process ends when the kernel has closed its files: their servers are ended before."""
+        self.near.end()
+        began = time.monotonic()
+        self.daemon.process.send_signal(signal.SIGTERM)
+        wait_for("SIGTERM does not end it", lambda: self.daemon.said("ended"), 10)
+        self.context.note("ended in %.1f s" % (time.monotonic() - began))
+        let_go(*self.servers)
+        status = self.daemon.process.wait(20)
+        check(status == 0, "exit status %s" % status)
+        return texts_of(self.daemon)
+
+    def check(self):
+        self.healthz.check(self.context)
+        texts = self.end()
+        heads = [json.loads(text.split("\n", 1)[0][2:]) for text in texts]
+        self.context.note("why stacks are cut: %s" % sum_up(head["stacks"]["reasons"] for head in heads))
+        self.context.note("background: %s" % sum_up({why: count for why, count in head["walk"].items() if "background" in why}
+                                                    for head in heads))
+        lengths = [head["duration_seconds"] for head in heads]
+        check(len(lengths) > 3 and all(abs(one - INTERVAL) < INTERVAL / 2 for one in lengths[1:-1]),
+              "intervals of %s s" % lengths)
+        # Ticks that the machine left out are no fault of the loop.
+        lost = [{why: count for why, count in head["lost"].items() if why != "tick_skipped" and count} for head in heads]
+        check(not any(lost), "lost: %s" % lost)
+        return self.near.check(self.context, "\n".join(texts), hz=HZ)
+
+
+def texts_of(daemon):
+    """The collapsed profiles of its intervals, oldest first."""
+    texts = []
+    for path in sorted(glob.glob(os.path.join(daemon.output, "cpu-*.folded"))):
+        with open(path, encoding="utf-8") as file:
+            texts.append(file.read())
+    return texts
+
+
+def sum_up(reasons):
+    """Counts of several intervals."""
+    total = {}
+    for one in reasons:
+        for why, count in one.items():
+            total[why] = total.get(why, 0) + count
+    return total
+
+
+def metric(port, *names):
+    """The sum of those reasons."""
+    found = metrics_of(get(port, "/metrics")[2])
+    return sum(value for name, value in found.items() if any('"%s"' % one in name for one in names))
+
+
+def call_of(pid):
+    """The system call that a process is in, and its first argument."""
+    with open("/proc/%d/syscall" % pid, encoding="ascii") as file:
+        return file.read().split()[:2]
+
+
+def with_huge_tables(library, path):
+    """Writes the library with a .symtab and a .strtab of holes behind it; the last symbol alone has a name."""
+    with open(library, "rb") as file:
+        data = bytearray(file.read())
+    sections, = struct.unpack_from("<Q", data, 40)
+    number, = struct.unpack_from("<H", data, 60)
+    symbols, at = TABLE_BYTES // 24, (len(data) + 4095) & ~4095
+    names = at + TABLE_BYTES
+    headers = data[sections:sections + 64 * number]
+    # struct Elf64_Shdr, twice
+    headers += struct.pack("<IIQQQQIIQQ", 0, 2, 0, 0, at, symbols * 24, number + 1, 0, 8, 24)
+    headers += struct.pack("<IIQQQQIIQQ", 0, 3, 0, 0, names, TABLE_BYTES, 0, 0, 1, 0)
+    struct.pack_into("<Q", data, 40, names + TABLE_BYTES)
+    struct.pack_into("<H", data, 60, number + 2)
+    with open(path, "wb") as file:
+        file.write(data)
+        file.seek(at + 24 * (symbols - 1))
+        file.write(struct.pack("<IBBHQQ", 1, 0x12, 0, 1, 0x1000, 64))
+        file.write(b"\0_PyEval_EvalFrameDefault\0")
+        file.seek(names)
+        file.write(b"\0_PyEval_EvalFrameDefault\0")
+        file.truncate(names + TABLE_BYTES)
+        file.seek(names + TABLE_BYTES)
+        file.write(headers)
+
+
+def mount(context, name, file, *mode):
+    """A FUSE server, and where its files are."""
+    server, place = context.helper("fuse_hang", "fuse_hang.c"), context.path(name)
+    os.mkdir(place)
+    fuse = subprocess.Popen([server, place, file, *map(str, mode)], stdout=subprocess.PIPE)
+    context.stack.callback(lambda: (
+        fuse.kill(), fuse.wait(), fuse.stdout.close(),
+        subprocess.run(["umount", "-l", place], stderr=subprocess.DEVNULL, check=False)))
+    if fuse.stdout.readline() != b"mounted\n":
+        raise Skip("no FUSE file system can be mounted (exit %d)" % fuse.wait())
+    return fuse, place
+
+
+def map_files(context, folder, count, *more, **kwargs):
+    """A program of another tenant that maps the files of a folder."""
+    return context.spawn([context.helper("map_files", "map_files.c", "-pthread"), 90, folder, count, *more],
+                         plain=True, user=TENANT, group=TENANT, extra_groups=[], **kwargs)
+
+
+def silence(*servers):
+    for fuse in servers:
+        fuse.send_signal(signal.SIGUSR1)
+        check(fuse.stdout.readline() == b"silent\n", "the file system still answers")
+
+
+def let_go(*servers):
+    """Ends servers that are silent: the kernel lets nobody go who waits for them."""
+    for fuse in servers:
+        fuse.kill()
+        fuse.wait()
+
+
+@test(modes=CAPS)
+def files_with_huge_tables(context):
+    """32 files of a user that look like Pythons, with 254 MiB of symbols each, all of it holes."""
+    library, folder = context.helper("known_python.so", "unknown_python.c", "-shared", "-fPIC", "-DKNOWN", "-s"), context.scratch("files")
+    for number in range(32):
+        with_huge_tables(library, os.path.join(folder, "lib%d" % number))
+    watch = Watch(context)
+    time.sleep(CALM_S - INTERVAL)
+    map_files(context, folder, 32)
+    time.sleep(TROUBLE_S)
+    watch.check()
+
+
+@test(modes=CAPS)
+def slow_mount(context):
+    """40 libraries on a file system that takes 120 ms for each read."""
+    fuse, place = mount(context, "mount", BPFPROF, "slow", 120)
+    watch = Watch(context, fuse)
+    time.sleep(CALM_S - INTERVAL)
+    map_files(context, place, 40)
+    time.sleep(TROUBLE_S)
+    watch.check()
+
+
+def named_later(context, daemon, name):
+    """A program that begins now, and runs for three intervals."""
+    near = Neighbour(context, name)
+    daemon.wait("profile written", len(daemon.said("profile written")) + 3)
+    near.end()
+    return near
+
+
+@test(modes=CAPS)
+def silent_mounts(context):
+    """Nine file systems that have fallen silent, and a program on each: one that begins later has its names."""
+    servers = []
+    for number in range(9):
+        fuse, place = mount(context, "mount%d" % number, BPFPROF, "unread")
+        servers.append(fuse)
+        check(map_files(context, place, 1, stdout=subprocess.PIPE).stdout.readline(), "the file could not be mapped")
+    context.stack.callback(let_go, *servers)
+    silence(*servers)
+    daemon, port = listening(context)
+    wait_for("too few files are blocked", lambda: metric(port, "file_blocked") >= 9, 30)
+    near = named_later(context, daemon, "late")
+    let_go(*servers)
+    check(daemon.end() == 0, "exit status %s" % daemon.process.returncode)
+    near.check(context, "\n".join(texts_of(daemon)), least=95)
+
+
+@test(modes=CAPS)
+def held_mmap_lock(context):
+    """Processes whose mmap_lock is held for ever, which hangs each verification: later programs have their names."""
+    with open(context.path("pages"), "wb") as file:
+        file.truncate(4 << 20)
+    fuse, place = mount(context, "mount", context.path("pages"), "unread")
+    held = [map_files(context, place, 1, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(5)]
+    addresses = [int(one.stdout.readline()) for one in held]
+    daemon, port = listening(context)
+    daemon.wait("profile written")
+    silence(fuse)
+    context.stack.callback(let_go, fuse)
+    for number, (one, at) in enumerate(zip(held, addresses)):
+        # A read of its memory waits for the file system and holds the lock; mmap() waits behind that, and all others behind mmap().
+        reader = subprocess.Popen(["dd", "if=/proc/%d/mem" % one.pid, "of=/dev/null", "bs=4096", "count=1",
+                                   "skip=%d" % (at // 4096 + 100 * (number + 1))], stderr=subprocess.DEVNULL)
+        context.stack.callback(reader.wait)
+        wait_for("the reader does not hang", lambda pid=reader.pid: call_of(pid) == ["0", "0x0"], 10)  # read() of its input
+        one.stdin.write(b"x")
+        one.stdin.flush()
+    context.stack.callback(let_go, fuse)  # before the readers are waited for
+    wait_for("no mapping read timed out", lambda: metric(port, "mapping_read_timeouts"), 30)
+    near = named_later(context, daemon, "first")
+    # The mappings of all are read again every ten seconds.
+    daemon.wait("profile written", len(daemon.said("profile written")) + 12)
+    later = named_later(context, daemon, "second")
+    context.note("%d mapping reads timed out" % metric(port, "mapping_read_timeouts"))
+    let_go(fuse)
+    check(daemon.end() == 0, "exit status %s" % daemon.process.returncode)
+    for one in (near, later):
+        one.check(context, "\n".join(texts_of(daemon)), least=95)
+
+
+@test(modes=CAPS)
+def many_hung_calls(context):
+    """Eighty file systems that fall silent at random moments, with programs that begin and end on them."""
+    places = [mount(context, "mount%d" % number, BPFPROF, "moody") for number in range(NR_MOODY)]
+    servers = [fuse for fuse, _ in places]
+    watch, programs = Watch(context, *servers), [None] * NR_MOODY
+    context.stack.callback(let_go, *servers)
+    near, end, begun = None, time.monotonic() + TROUBLE_S, 0
+    while time.monotonic() < end:
+        for number, (_, place) in enumerate(places):
+            if not programs[number] or programs[number].poll() is not None:
+                programs[number] = map_files(context, place, 20, 50)
+                begun += 1
+        if not near and time.monotonic() > end - TROUBLE_S / 2:
+            near = Neighbour(context, "later")
+        time.sleep(0.05)
+    near.end()
+    blocked = metric(watch.port, "file_blocked")
+    context.note("%d programs, %d files blocked" % (begun, blocked))
+    check(blocked >= 100, "only %d files blocked" % blocked)
+    first = watch.check()
+    later = near.check(context, "\n".join(texts_of(watch.daemon)), least=95)
+    check(not first.counts["wrong"] and not later.counts["wrong"], chains.table({"near": first, "later": later}))
