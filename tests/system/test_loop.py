@@ -26,6 +26,7 @@ TROUBLE_S = 12
 ANSWER_S = 5  # no answer in this time: there is none
 TABLE_BYTES = 127 << 20
 NR_MOODY = 80
+READ_INPUT = ["0", "0x0"]  # read() of its standard input
 TENANT = 54321  # a user; neighbours belong to another one
 
 
@@ -113,14 +114,15 @@ class Watch:
         texts = self.end()
         heads = [json.loads(text.split("\n", 1)[0][2:]) for text in texts]
         self.context.note("why stacks are cut: %s" % sum_up(head["stacks"]["reasons"] for head in heads))
-        self.context.note("background: %s" % sum_up({why: count for why, count in head["walk"].items() if "background" in why}
-                                                    for head in heads))
+        walk = sum_up(head["walk"] for head in heads)
+        self.context.note("background: %s" % {why: walk[why] for why in walk if "background" in why})
         lengths = [head["duration_seconds"] for head in heads]
         check(len(lengths) > 3 and all(abs(one - INTERVAL) < INTERVAL / 2 for one in lengths[1:-1]),
               "intervals of %s s" % lengths)
         # Ticks that the machine left out are no fault of the loop.
-        lost = [{why: count for why, count in head["lost"].items() if why != "tick_skipped" and count} for head in heads]
-        check(not any(lost), "lost: %s" % lost)
+        lost = sum_up(head["lost"] for head in heads)
+        lost.pop("tick_skipped", None)
+        check(not any(lost.values()), "lost: %s" % lost)
         return self.near.check(self.context, "\n".join(texts), hz=HZ)
 
 
@@ -215,7 +217,8 @@ def let_go(*servers):
 @test(modes=CAPS)
 def files_with_huge_tables(context):
     """32 files of a user that look like Pythons, with 254 MiB of symbols each, all of it holes."""
-    library, folder = context.helper("known_python.so", "unknown_python.c", "-shared", "-fPIC", "-DKNOWN", "-s"), context.scratch("files")
+    library = context.helper("known_python.so", "unknown_python.c", "-shared", "-fPIC", "-DKNOWN", "-s")
+    folder = context.scratch("files")
     for number in range(32):
         with_huge_tables(library, os.path.join(folder, "lib%d" % number))
     watch = Watch(context)
@@ -227,8 +230,8 @@ def files_with_huge_tables(context):
 
 @test(modes=CAPS)
 def slow_mount(context):
-    """40 libraries on a file system that takes 120 ms for each read."""
-    fuse, place = mount(context, "mount", BPFPROF, "slow", 120)
+    """40 libraries on a file system that takes 60 ms for each read."""
+    fuse, place = mount(context, "mount", BPFPROF, "slow", 60)
     watch = Watch(context, fuse)
     time.sleep(CALM_S - INTERVAL)
     map_files(context, place, 40)
@@ -275,11 +278,12 @@ def held_mmap_lock(context):
     silence(fuse)
     context.stack.callback(let_go, fuse)
     for number, (one, at) in enumerate(zip(held, addresses)):
-        # A read of its memory waits for the file system and holds the lock; mmap() waits behind that, and all others behind mmap().
+        # A read of its memory waits for the file system and holds the lock. mmap() waits behind
+        # that, and all others behind mmap().
         reader = subprocess.Popen(["dd", "if=/proc/%d/mem" % one.pid, "of=/dev/null", "bs=4096", "count=1",
                                    "skip=%d" % (at // 4096 + 100 * (number + 1))], stderr=subprocess.DEVNULL)
         context.stack.callback(reader.wait)
-        wait_for("the reader does not hang", lambda pid=reader.pid: call_of(pid) == ["0", "0x0"], 10)  # read() of its input
+        wait_for("the reader does not hang", lambda pid=reader.pid: call_of(pid) == READ_INPUT, 10)
         one.stdin.write(b"x")
         one.stdin.flush()
     context.stack.callback(let_go, fuse)  # before the readers are waited for

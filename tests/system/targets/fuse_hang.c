@@ -107,6 +107,7 @@ static void serve(int fd)
 		out.init.major = FUSE_KERNEL_VERSION;
 		out.init.minor = FUSE_KERNEL_MINOR_VERSION;
 		out.init.max_write = 65536;
+		out.init.max_readahead = 65536;
 		reply(fd, in->unique, 0, &out.init, sizeof(out.init));
 		break;
 	case FUSE_LOOKUP:
