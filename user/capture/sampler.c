@@ -211,7 +211,7 @@ static int setup_samples(struct sampler *sampler)
 	err = python_maps_new(&reader->walker.python_maps, &reader->session);
 	if (!err)
 		err = codes_new(&sampler->codes, codes_bytes ? codes_bytes : CODES_BYTES);
-	if (!err && records_are_independent(sampler))
+	if (!err && !sampler->options->no_background && records_are_independent(sampler))
 		err = background_new(&sampler->background);
 	background_pause(sampler->background);
 	return err ? err

@@ -7,7 +7,7 @@
  *
  * The parts that all commands which sample share: the loaded BPF programs, the clock, and tables of
  * processes, images and code objects. The caller owns the struct, which must not move between
- * sampler_open() and sampler_close(), and runs the loop: it waits for sampler_fd() and calls
+ * sampler_open() and sampler_close(), and runs the loop: it waits for sampler_fd() in sampler_poll() and calls
  * sampler_run(). Every table is bounded, so a sampler may run for ever. Errors are reported on
  * standard error; statuses are those of base/exit_status.h.
  */
