@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What no terminal and no log may get from a target, and names that try."""
+"""Characters of targets that must not reach a terminal or a log, and names that hold them."""
 
 import re
 

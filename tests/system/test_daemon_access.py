@@ -52,7 +52,7 @@ def modes(context):
     daemon = written(context, "--file-mode", "0644", output=context.path("open"), umask=0o077, log="log-2")
     check_modes(daemon.output, 0o644, 0o755)
     names, data = readable(daemon.output)
-    check("latest.folded" in names and data.startswith(b"# {"), "nobody else reads: %s" % names)
+    check("latest.folded" in names and data.startswith(b"# {"), "another user cannot read: %s" % names)
 
 
 @test(modes=CAPS)
@@ -64,8 +64,8 @@ def old_folders(context):
     def warned(number, *args):
         daemon = written(context, *args, output=folder, umask=0o022, log="log-%d" % number)
         return [line["msg"] for line in daemon.lines() if "every user can look" in line["msg"]]
-    said = warned(1)
-    check(len(said) == 1 and "0755" in said[0] and "--file-mode 0640" in said[0], "said: %s" % said)
+    warnings = warned(1)
+    check(len(warnings) == 1 and "0755" in warnings[0] and "--file-mode 0640" in warnings[0], "warnings: %s" % warnings)
     names, data = readable(folder)
     check("latest.folded" in names and data == b"", "of files in it another user reads %d bytes" % len(data))
     check(not warned(2, "--file-mode", "0644"), "open on purpose, and reported")
@@ -73,8 +73,8 @@ def old_folders(context):
     check(stat.S_IMODE(os.stat(folder).st_mode) == 0o750, "%o" % os.stat(folder).st_mode)
     check(readable(folder) == ([], b""), "another user reads")
     os.chmod(folder, 0o1777)
-    said = warned(4, "--file-mode", "0640")
-    check(len(said) == 1 and "left alone" in said[0], "said: %s" % said)
+    warnings = warned(4, "--file-mode", "0640")
+    check(len(warnings) == 1 and "left alone" in warnings[0], "warnings: %s" % warnings)
     check(stat.S_IMODE(os.stat(folder).st_mode) == 0o1777, "that of all users was closed")
 
 

@@ -32,7 +32,7 @@ class Clients:
             self.all.append(one)
 
     def nr_open(self):
-        """How many the daemon has not closed; what has arrived is thrown away."""
+        """The number of connections that the daemon has not closed. Data that has arrived is dropped."""
         count = 0
         for one in self.all:
             one.setblocking(False)
@@ -116,7 +116,7 @@ def one_request_each(context):
 
 @test(modes=CAPS)
 def not_taken(context):
-    """Answers that nobody takes: they are given up, whether the server or the kernel holds them."""
+    """The daemon gives up an answer that its client does not take, whether the server or the kernel holds it."""
     daemon, port = listening(context)
     text = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
     clients = Clients(context, port, 16, text * 10, ("127.0.0.1", "127.0.0.2", "127.0.0.3"))
@@ -172,7 +172,7 @@ def wrong_tokens(context):
     status, headers, body = daemon.get("/files/", token="wrong-token-of-a-guesser")
     check(status == 429 and 1 <= int(headers["Retry-After"]) <= 2 and b"too many" in body,
           "%d %s %s" % (status, headers, body))
-    check(daemon.get("/files/")[0] == 429, "the right one is told from a wrong one")
+    check(daemon.get("/files/")[0] == 429, "an address that waits gets another answer for the right token")
     check(daemon.get("/files/", token=None)[0] == 401, "without a token")
     check(daemon.get("/files/", source="127.0.0.2")[0] == 200, "another address")
     check(daemon.get("/healthz", token=None)[0] == 200, "/healthz")

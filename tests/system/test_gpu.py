@@ -401,7 +401,7 @@ def loud_names(context):
 
 @test()
 def library_names(context):
-    """What is said of libraries whose file names hold what controls a terminal or looks like a line of bpfprof."""
+    """Messages about libraries whose file names control a terminal or look like a line of bpfprof."""
     where = fakes(context).copy(context.scratch("fakes", 0o755))
     for path, name in zip((where.cuda, where.nccl), evil_names()):
         os.rename(path, os.path.join(os.fsencode(where.folder), name))

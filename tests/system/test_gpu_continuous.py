@@ -151,11 +151,11 @@ def intervals(context):
     """Each interval has the calls made in it; all of them together all that were made."""
     daemon = Daemon(context, "--gpu", "--log-level", "debug", interval="3s", listen="127.0.0.1:0")
     stays = hooked(context, daemon)
-    told = []  # of each interval: {pid: calls made in it}
+    reported = []  # of each interval: {pid: calls made in it}
     before, starved = {}, {}
 
     def note(*truths):
-        told.append({truth["pid"]: truth["calls"] - before.get(truth["pid"], 0)
+        reported.append({truth["pid"]: truth["calls"] - before.get(truth["pid"], 0)
                      for truth in truths})
         before.update({truth["pid"]: truth["calls"] for truth in truths})
         for truth in truths:
@@ -168,7 +168,7 @@ def intervals(context):
     note(stays.run(3), short.run(20))
     short.end()
     next_interval(daemon)
-    told.append({})  # no process makes a call
+    reported.append({})  # no process makes a call
     next_interval(daemon)
     other = Steps(context)
     note(other.run(7), stays.run(1))
@@ -184,10 +184,10 @@ def intervals(context):
              {labels["pid"] for _, values, labels in calls.samples
               if values["calls/count"] and labels["pid"] in ours}} for calls in found_files.values()]
     made = [one for one in seen if one]
-    check(made == [one for one in told if one], "%s, not %s" % (seen, told))
+    check(made == [one for one in reported if one], "%s, not %s" % (seen, reported))
     # In the order in which they were made, with the idle one in between.
-    at = seen.index(told[1])
-    check(seen[at + 1] == {} and seen[at + 2] == told[3], "not in their intervals: %s" % seen)
+    at = seen.index(reported[1])
+    check(seen[at + 1] == {} and seen[at + 2] == reported[3], "not in their intervals: %s" % seen)
     # Allocated memory stays under its stack, though no process allocates.
     latest = list(found_files.values())[-1]
     check(latest.total("inuse/bytes", pid=stays.pid, frame="keep") == last["inuse"], "in use: %d" %
@@ -216,21 +216,21 @@ def handles_again_in_intervals(context):
                     listen="127.0.0.1:0")
     hooked(context, daemon)
     before = metrics(daemon)[reason]
-    told, rows = [], []
+    reported, rows = [], []
     for word in ("go", "round", "round"):
         next_interval(daemon)
         caller.say(word)
         truth = json.loads(caller.line())
-        told.append(launched(truth, rows))
+        reported.append(launched(truth, rows))
         rows = truth["launches"]
     next_interval(daemon)
     unknown = metrics(daemon)[reason] - before
     check(daemon.end() == 0, "ended badly")
     found = [launched_of(calls, caller.pid) for calls in calls_files(daemon.output).values()]
     found = [one for one in found if one]
-    check(found == told, "%s, not %s" % (found, told))
-    check(all(len(one) == 3 for one in told), "two kernels and one without a name: %s" % told)
-    check(unknown == sum(one["kernel@0x4711"] for one in told), "of unknown kernels: %d" % unknown)
+    check(found == reported, "%s, not %s" % (found, reported))
+    check(all(len(one) == 3 for one in reported), "two kernels and one without a name: %s" % reported)
+    check(unknown == sum(one["kernel@0x4711"] for one in reported), "of unknown kernels: %d" % unknown)
 
 
 def hooked_files(daemon, *parts):
@@ -250,20 +250,20 @@ def parts_of_intervals(context):
     daemon = Daemon(context, "--gpu", "--tensors", "--gc", "--log-level", "debug", interval="3s",
                     listen="127.0.0.1:0")
     hooked_files(daemon, "libcuda.so.1", "libc10_cuda.so", os.path.realpath(interpreter()))
-    told, states = [], {stays.pid: [], other.pid: []}  # after each round: in which interval, and what
+    reported, states = [], {stays.pid: [], other.pid: []}  # after each round: in which interval, and what
 
     def note(caller):
         state = caller.round()
-        states[caller.pid].append((len(told), state))
+        states[caller.pid].append((len(reported), state))
 
     for callers in ((stays,), (stays, other), (), (other, stays, stays)):
         next_interval(daemon)
         for caller in callers:
             note(caller)
-        told.append(callers)
+        reported.append(callers)
     other.end()
     next_interval(daemon)
-    told.append(())
+    reported.append(())
     next_interval(daemon)
     found = metrics(daemon)
     check(daemon.end() == 0, "ended badly")
@@ -271,11 +271,11 @@ def parts_of_intervals(context):
     first = next(i for i, calls in enumerate(profiles) if calls.total("calls/count", pid=stays.pid))
     for pid, states_of in states.items():
         before = dict(ZERO, pid=pid)
-        for i in range(len(told)):
+        for i in range(len(reported)):
             now = [state for at, state in states_of if at == i]
             after = now[-1] if now else before
             calls = profiles[first + i]
-            if pid == other.pid and i >= len(told) - 2:  # it ended here: nothing is in use by it
+            if pid == other.pid and i >= len(reported) - 2:  # it ended here: nothing is in use by it
                 after = dict(after, tensor_inuse={})
             check_parts(calls, after, before)
             before = after

@@ -107,7 +107,7 @@ def spawn_bytes(context, argv, env):
 
 
 def logged(context, form, processes):
-    """What a daemon with that form of log says of these."""
+    """The messages of a daemon about these, with that form of log."""
     path = context.path("log-" + form)
     with open(path, "wb") as file:
         running = context.start("daemon", "--output", context.path("out-" + form), "--interval", "1s", "--log-format",
@@ -122,7 +122,7 @@ def logged(context, form, processes):
 
 @test()
 def file_names(context):
-    """What is said of libraries whose names hold what controls a terminal or looks like a line of bpfprof."""
+    """Messages about libraries whose names control a terminal or look like a line of bpfprof."""
     library = context.helper("unknown_python.so", "unknown_python.c", "-shared", "-fPIC")
     folder, processes = context.scratch("libraries", 0o755), []
     for number, name in enumerate(evil_names()):
@@ -131,12 +131,12 @@ def file_names(context):
         os.symlink(name, os.fsencode(link))
         processes.append(context.spawn([context.target("calls_gO2").path, "90"], env={"LD_PRELOAD": link}))
     chosen = [word for process in processes for word in ("-p", process.pid)]
-    said = {"record": ["record", *chosen, "-d", 2, "--native", "-o", "x.folded"],
+    commands = {"record": ["record", *chosen, "-d", 2, "--native", "-o", "x.folded"],
             "record, verbose": ["record", *chosen, "-d", 1, "-v", "-v", "-o", "-", "--format", "folded"],
             "dump": ["dump", *chosen, "--native", "-v"], "dump as JSON": ["dump", *chosen, "--native", "--json"],
             "doctor": ["doctor", "--pid", processes[0].pid], "doctor as JSON": ["doctor", "--pid", processes[1].pid, "--json"],
             "top": ["top", *chosen, "--once"]}
-    for what, argv in said.items():
+    for what, argv in commands.items():
         done = context.bpfprof(*argv)
         check_terminal(what, done.out, done.err)
         if what.startswith(("record", "dump")):

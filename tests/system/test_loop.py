@@ -215,7 +215,7 @@ def silence(*servers):
 
 
 def let_go(*servers):
-    """Ends servers that are silent: the kernel lets nobody go who waits for them."""
+    """Ends silent servers: a process that waits for one cannot end before."""
     for fuse in servers:
         fuse.kill()
         fuse.wait()

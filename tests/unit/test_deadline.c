@@ -187,7 +187,7 @@ Test(deadline, at_most_max_stuck, .init = setup)
 	deadline_runner_free(runner);
 }
 
-/* What hangs is not asked again, and leaves room for all else. */
+/* A call that hangs refuses those with its key, and no others. */
 Test(deadline, one_call_of_a_key_hangs, .init = setup)
 {
 	const uint64_t keys[] = { deadline_process(1), deadline_mount(1), deadline_mount(2) };

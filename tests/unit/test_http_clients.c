@@ -76,7 +76,9 @@ static struct http_client *excess(bool of_address)
 	return client;
 }
 
-/* Of the fifth connection of an address the oldest without a request goes, then the oldest of all. */
+/*
+ * A fifth connection from an address closes the oldest one that has no request, or else the oldest.
+ */
 Test(http_clients, of_one_address)
 {
 	struct http_client *taking, *asking, *leaving, *younger;

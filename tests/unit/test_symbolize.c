@@ -456,9 +456,7 @@ Test(symbolize, jit)
 	for (int i = 2; i < 5; i++)
 		cr_expect_str_eq(text(location((size_t)i)->name), "[anon]+0x7f0000001000");
 	cr_expect_not(location(2)->has_symbol);
-	/*
-	 * The map of the other process has no known place; addresses without a process have no map.
-	 */
+	/* The place of the other map is not known; addresses without a process have no map. */
 	cr_assert_eq(files.nr, 1);
 	cr_expect_str_eq(files.reasons[0].name, "perfmap_gone");
 	cr_expect_eq(files.reasons[0].count, 1);

@@ -206,7 +206,10 @@ static struct timespec moment_end(void)
 				  .tv_nsec = (long)(end_ns % NS_PER_SECOND) };
 }
 
-/* With the lock, which is released meanwhile. Jobs whose tenants wait for the CPU wake nobody. */
+/*
+ * Sleeps without the lock, which the caller holds. Jobs whose tenants wait for the CPU are looked for
+ * after a moment.
+ */
 static void sleep_until_woken(struct background *b)
 {
 	const struct timespec end = moment_end();

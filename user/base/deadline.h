@@ -7,7 +7,7 @@
  * is held) in another thread, and abandons a call that takes too long. The thread of such a call keeps
  * its job and ends by itself if the call ever returns. The key of a call names what it may wait for. While
  * a call hangs, others with its key are refused. Each kind of key has a limit of calls that hang at once,
- * and so has each tenant, so that nobody uses up the threads of all. For the loop and a job
+ * and so has each tenant, so that one tenant cannot use up the threads of all. For the loop and a job
  * (background.h).
  */
 

@@ -362,7 +362,7 @@ static void totals_count(struct daemon_totals *totals, const struct store_counts
 }
 
 /*
- * The child closes its files when it ends. That may wait for a file system, so nobody waits for the child. If
+ * The child closes its files when it ends. That may wait for a file system, so the loop does not wait for the child. If
  * all places are taken, the oldest child is waited for no more.
  */
 static void writer_let_end(struct writer *writer)

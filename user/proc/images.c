@@ -357,27 +357,6 @@ uint32_t images_count(const struct images *images)
 	return images->nr;
 }
 
-static enum image_problem problem_of(int err)
-{
-	switch (err) {
-	case -ETIMEDOUT:
-	case -EBUSY:
-		return IMAGE_BLOCKED;
-	case -ESTALE:
-	case -ENOENT:
-	case -ENOTDIR:
-	case -ELOOP:
-		return IMAGE_GONE;
-	case -ENOEXEC:
-		return IMAGE_NOT_ELF;
-	case -EBADMSG:
-	case -E2BIG:
-		return IMAGE_MALFORMED;
-	default:
-		return IMAGE_UNREADABLE;
-	}
-}
-
 static bool has_hung(const struct image *image)
 {
 	return image->state == IMAGE_OPEN && image_file_hung(&image->source);
@@ -392,7 +371,7 @@ void images_fail(struct images *images, struct image *image, int err, uint64_t n
 		return;
 	}
 	image_close(images, image);
-	set_problem(images, image, problem_of(err));
+	set_problem(images, image, image_problem_of(err));
 	image->state = IMAGE_FAILED;
 	image->retry_ns = now_ns + RETRY_NS;
 	if (err != -ETIMEDOUT ||
@@ -590,30 +569,6 @@ uint64_t images_nr_problem(const struct images *images, enum image_problem probl
 const uint64_t *images_problems(const struct images *images)
 {
 	return images->nr_problem;
-}
-
-#define AT(problem) ((problem) * sizeof(uint64_t))
-
-/* The rows have the order of enum image_problem. */
-const struct counter image_counters[] = {
-	{ COUNTER_FILES, "file_gone", AT(IMAGE_GONE),
-	  .help = "files that no path leads to any more, and that could not be opened by inode" },
-	{ COUNTER_FILES, "file_unreadable", AT(IMAGE_UNREADABLE),
-	  .help = "files that could not be opened or read" },
-	{ COUNTER_FILES, "file_blocked", AT(IMAGE_BLOCKED),
-	  .help = "files whose file system did not answer in time" },
-	{ COUNTER_FILES, "file_malformed", AT(IMAGE_MALFORMED), .help = "broken ELF files" },
-	{ COUNTER_FILES, "file_not_elf", AT(IMAGE_NOT_ELF),
-	  .help = "files that are no ELF files of this kind of machine" },
-	{ COUNTER_FILES, "file_too_many", AT(IMAGE_TOO_MANY),
-	  .help = "files beyond the share of their tenant (a container, or a user) of what bpfprof "
-		  "knows about files, each time that it meets one" },
-	{ 0 },
-};
-
-const char *image_problem_name(enum image_problem problem)
-{
-	return problem == IMAGE_FINE ? "fine" : image_counters[problem - 1].name;
 }
 
 int images_open_source(struct images *images, uint32_t pid, const char *path,

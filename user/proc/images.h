@@ -18,10 +18,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/counters.h"
 #include "bpfprof.h"
 #include "elf/image.h"
 #include "proc/image_find.h"
+#include "proc/image_problem.h"
 
 #define IMAGES_MAX_BYTES                                                                           \
 	(10U << 20) /* of what is known of files, with their paths; about 12000 files */
@@ -37,17 +37,6 @@ enum image_state {
 	IMAGE_UNOPENED = 0,
 	IMAGE_OPEN,
 	IMAGE_FAILED, /* problem says why; the next attempt is after retry_ns */
-};
-
-enum image_problem {
-	IMAGE_FINE = 0,
-	IMAGE_GONE, /* no path leads to it any more, and it cannot be opened by inode */
-	IMAGE_UNREADABLE, /* open or read failed */
-	IMAGE_BLOCKED, /* its file system did not answer in time */
-	IMAGE_MALFORMED, /* a broken ELF file */
-	IMAGE_NOT_ELF, /* not an ELF file, or one for another kind of machine */
-	IMAGE_TOO_MANY, /* its tenant has its share of IMAGES_MAX_BYTES; counted with each mapping */
-	IMAGE_NR_PROBLEMS,
 };
 
 struct image {
@@ -136,8 +125,6 @@ uint32_t images_nr_files(const struct images *images); /* known now */
 /* Files with that problem; each counts once. */
 uint64_t images_nr_problem(const struct images *images, enum image_problem problem);
 const uint64_t *images_problems(const struct images *images); /* by problem, for image_counters */
-extern const struct counter image_counters[];
-const char *image_problem_name(enum image_problem problem);
 /* Files that were last opened in that way, forgotten ones included: it only rises. */
 uint64_t images_nr_way(const struct images *images, enum image_way way);
 

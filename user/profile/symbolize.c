@@ -80,12 +80,7 @@ struct symbolizer {
 	struct stats_reasons *files;
 	const uint64_t *frames; /* distinct, ascending: locations[i] is frames[i] */
 	size_t nr;
-	uint32_t *
-		/*
-		 * Of Python frames: index + 1 of a process that runs the frame, 0: not known; or
-		 * NULL.
-		 */
-		owners;
+	uint32_t *owners; /* by Python frame: index + 1 of a process that runs it, or 0; or NULL */
 	struct jit_names jit;
 	int kernel_names_hidden;
 };
@@ -558,10 +553,7 @@ static int stack_locations_make(struct symbolizer *s, const struct aggregate_vie
 	return all ? 0 : -ENOMEM;
 }
 
-/*
- * Finds a process for each Python frame: the files of the frame are searched as this process sees
- * them.
- */
+/* Finds a process for each Python frame, since files are searched as a process sees them. */
 static int owners_make(struct symbolizer *s, const struct aggregate_view *view)
 {
 	__cleanup(free_mem) uint32_t *runs = calloc(view->nr_stacks + 1, sizeof(*runs));

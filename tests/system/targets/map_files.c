@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Maps files executable, lib0 and so on of a folder: SECONDS FOLDER COUNT [PAUSE_MS].
- * Prints where it has the first one, is a little busy, and ends with its first thread's
- * last file if there is a pause after each. A byte on standard input lets it map
- * memory, for which it needs its mmap_lock for writing.
+ * The program maps the files lib0, lib1 and so on of a folder executable: SECONDS FOLDER
+ * COUNT [PAUSE_MS]. It prints the address of the first one. With a pause after each file it
+ * then ends; without, it is a little busy. A byte on standard input makes it map memory:
+ * mmap() takes its mmap_lock for writing.
  */
 #define TARGET_MAIN
 #include "target.h"
