@@ -162,6 +162,27 @@ Test(background, quiet_tenant_comes_first)
 	background_free(shared.background);
 }
 
+/* A tenant that had nothing to do until now does not make up for that. */
+Test(background, quiet_time_is_not_saved_up)
+{
+	struct shared shared = begin();
+	uint32_t nr, at;
+
+	for (nr = 1; nr <= 4; nr++)
+		cr_assert_eq(post(&shared, wait_slowly, 1, 1, nr), 0);
+	wait_done(&shared, 4);
+	background_pause(shared.background);
+	for (nr = 1; nr <= 4; nr++)
+		cr_assert_eq(post(&shared, wait_slowly, 2, 2, nr), 0);
+	cr_assert_eq(post(&shared, count, 1, 1, 5), 0);
+	background_resume(shared.background);
+	wait_done(&shared, 9);
+	for (at = 4; shared.order[at] != 1; at++)
+		;
+	cr_expect_leq(at, 6, "after %u jobs of the other tenant", at - 4);
+	background_free(shared.background);
+}
+
 Test(background, memory_is_shared_fairly)
 {
 	struct shared shared = begin();

@@ -326,6 +326,35 @@ Test(processes, at_most_max)
 	cr_expect(processes_find(processes, 2 * PROCESSES_MAX + 1));
 }
 
+/* A job works on the process: it stays, with its mappings, whatever others do. */
+Test(processes, pinned)
+{
+	struct bpfprof_task_id first = task_of(1, 1, 1), parent = first, child;
+	struct process *pinned = get(1, 1, 1);
+	struct process_mapping *mappings;
+	uint32_t pid;
+
+	map(pinned, PROCESS_MAX_MAPPINGS, 2);
+	mappings = pinned->mappings;
+	processes_pin(processes, 1);
+	for (pid = 2; pid < 100; pid++, parent = child) {
+		child = task_of(pid, 2, 1);
+		processes_fork(processes, &parent, &child);
+	}
+	cr_expect_eq(pinned->mappings, mappings);
+	cr_expect_eq(pinned->nr_mappings, PROCESS_MAX_MAPPINGS);
+	for (; pid <= 2 * PROCESSES_MAX; pid++)
+		get(pid, 1, 1);
+	cr_expect_eq(processes_find(processes, 1), pinned);
+	cr_expect_null(processes_find(processes, 2));
+	processes_exit(processes, &first, 100);
+	processes_expire(processes, 200 + PROCESS_KEEP_DEAD_NS);
+	cr_expect_eq(processes_find(processes, 1), pinned);
+	processes_pin(processes, 0);
+	processes_expire(processes, 200 + PROCESS_KEEP_DEAD_NS);
+	cr_expect_null(processes_find(processes, 1));
+}
+
 static size_t nr_mappings_in_all(void)
 {
 	struct process *process;

@@ -197,7 +197,7 @@ static void on_sample(struct decoding *d, const struct bpfprof_sample *sample, s
 }
 
 void stream_exit(struct decoding *d, const struct bpfprof_task_id *task,
-			  const struct process_end *end)
+		 const struct process_end *end)
 {
 	struct stream *stream = d->stream;
 	struct process *process;

@@ -20,6 +20,7 @@ enum image_problem {
 /* The problem that an error of opening or reading means; err: -errno. */
 enum image_problem image_problem_of(int err);
 const char *image_problem_name(enum image_problem problem);
-extern const struct counter image_counters[]; /* of images_problems(), in the order of the problems */
+extern const struct counter
+	image_counters[]; /* of images_problems(), in the order of the problems */
 
 #endif
