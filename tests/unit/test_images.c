@@ -382,7 +382,7 @@ Test(images, too_many)
 
 	while (images_add(images, &vma, "", 1) != BPFPROF_IMAGE_NONE)
 		vma.ino++;
-	cr_expect_gt(vma.ino, 5000);
+	cr_expect_gt(vma.ino, 4000);
 	cr_expect_eq(images_nr_problem(images, IMAGE_TOO_MANY), 1);
 	cr_expect_neq(images_add(images, &vma, "", 2), BPFPROF_IMAGE_NONE, "another tenant");
 	vma.ino = 1;

@@ -23,8 +23,7 @@
 #include "proc/image_find.h"
 #include "proc/image_problem.h"
 
-#define IMAGES_MAX_BYTES                                                                           \
-	(10U << 20) /* of what is known of files, with their paths; about 12000 files */
+#define IMAGES_MAX_BYTES (4U << 20) /* of entries of files, with their paths: about 10000 files */
 #define IMAGES_MAX_IDS                                                                             \
 	(1U << (BPFPROF_FRAME_SHIFT - BPFPROF_OFF_BITS)) /* in all, fit into a frame */
 
