@@ -16,9 +16,7 @@
 #define LANE_MAX_BYTES (BACKGROUND_MAX_BYTES / 3)
 #define RESERVE_BYTES (256U << 10) /* of small jobs beyond the limits */
 #define MOMENT_NS (5 * 1000000ULL)
-/* 1 in so many parts of the time on a CPU are for one tenant, and so much at once. */
-#define CPU_SHARE 4
-#define CPU_SAVED_NS (2 * NS_PER_SECOND)
+#define CPU_SAVED_NS (2 * NS_PER_SECOND) /* a tenant can use so much of its share at once */
 
 struct job {
 	struct job *next;
@@ -54,6 +52,8 @@ struct background {
 	uint64_t next_ticket, serving; /* the lock: whoever holds the ticket that is served */
 	bool wake; /* the thread is to look for jobs, or to end */
 	bool running; /* a job runs */
+
+	unsigned int cpu_share; /* does not change */
 
 	/* Guarded by the lock. */
 	bool quit, sleeps;
@@ -146,7 +146,7 @@ static struct lane *lane_choose(struct background *b)
 
 	for (lane = b->lanes; b->bytes && lane < b->lanes + NR_LANES; lane++)
 		if (lane->first && (!least || lane->spent_ns < least->spent_ns) &&
-		    (budget_allows(&lane->cpu, CPU_SHARE, CPU_SAVED_NS, now_ns) ||
+		    (budget_allows(&lane->cpu, b->cpu_share, CPU_SAVED_NS, now_ns) ||
 		     is_late(lane->first, now_ns)))
 			least = lane;
 	return least;
@@ -260,7 +260,7 @@ static void wake(struct background *b)
 	pthread_mutex_unlock(&b->mutex);
 }
 
-int background_new(struct background **ret)
+int background_new(struct background **ret, unsigned int cpu_share)
 {
 	struct background *b = calloc(1, sizeof(*b));
 	sigset_t all, before;
@@ -269,6 +269,7 @@ int background_new(struct background **ret)
 
 	if (!b)
 		return -ENOMEM;
+	b->cpu_share = cpu_share;
 	hash_table_init(&b->keys, HASH_TABLE_BOUNDED, struct key, key);
 	pthread_mutex_init(&b->mutex, NULL);
 	pthread_condattr_init(&attr);

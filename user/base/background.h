@@ -42,8 +42,11 @@ struct background_job {
 	uint32_t key, tenant;
 };
 
-/* The calling thread is the loop, and holds the lock from now on. 0 or -errno. */
-int background_new(struct background **ret);
+/*
+ * The calling thread is the loop, and holds the lock from now on. The jobs of one tenant take 1/cpu_share of
+ * the time of a CPU at most. 0 or -errno.
+ */
+int background_new(struct background **ret, unsigned int cpu_share);
 /* Drops jobs that wait, and waits for the one that runs. */
 void background_free(struct background *background);
 

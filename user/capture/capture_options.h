@@ -38,7 +38,7 @@ struct capture_options {
 	bool report_workers; /* name the workers that were found on standard error */
 	bool gil; /* only samples whose thread holds Python's GIL */
 	const char *host_root; /* absolute; or NULL */
-	bool no_background; /* the caller never waits in sampler_poll() */
+	unsigned int background_share; /* of background_new(); 0: the loop itself reads files */
 	size_t codes_bytes; /* the limit for facts about Python code; 0: the default */
 };
 

@@ -106,7 +106,6 @@ int dump_burst(struct dump *dump, const struct dump_burst_options *options)
 			     .nr_rows = DUMP_ROW_SLOTS },
 		.pids = pids,
 		.no_subprocesses = true,
-		.no_background = true, /* a fraction of a second */
 		.host_root = options->host_root,
 	};
 	struct stack_names_options names = { .kernel = options->kernel, .sampled = true };

@@ -211,8 +211,8 @@ static int setup_samples(struct sampler *sampler)
 	err = python_maps_new(&reader->walker.python_maps, &reader->session);
 	if (!err)
 		err = codes_new(&sampler->codes, codes_bytes ? codes_bytes : CODES_BYTES);
-	if (!err && !sampler->options->no_background && records_are_independent(sampler))
-		err = background_new(&sampler->background);
+	if (!err && sampler->options->background_share && records_are_independent(sampler))
+		err = background_new(&sampler->background, sampler->options->background_share);
 	background_pause(sampler->background);
 	return err ? err
 		   : stream_new(&sampler->stream, &reader->session, &reader->walker, sampler->codes,

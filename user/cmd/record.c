@@ -618,7 +618,7 @@ static void capture_complete(struct record_options *options)
 	struct session_options *session = &capture->session;
 
 	capture->report_workers = true;
-	capture->no_background = true; /* it did not end on Linux 6.1 once, with Python */
+	capture->background_share = 1;
 	session->titles = options->findings || options->trace;
 	session->gpu_waits = session->gpu;
 	session->gpu_windows =

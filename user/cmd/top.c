@@ -588,6 +588,7 @@ int top_run(const struct top_options *options)
 	if (!status)
 		status = pod_processes_resolve(&processes, &resolved.capture);
 	resolved.capture.report_workers = options->once; /* otherwise there is a screen */
+	resolved.capture.background_share = 1;
 	if (!status)
 		status = run_with(&resolved);
 	pids_fini(&processes);

@@ -587,6 +587,7 @@ int daemon_run(struct daemon_options *options, int argc, char *const argv[])
 		log_error("%s", strerror(-signal_fd));
 		return EXIT_FAILED;
 	}
+	options->capture.background_share = 4;
 	options->capture.session.follow = true; /* a client may ask for a pid at any time */
 	options->capture.session.gpu_waits = options->capture.session.gpu;
 	options->capture.session.call_keys = CALL_KEYS;

@@ -267,7 +267,6 @@ int polling_threads_new(struct polling_threads **ret, const char *host_root)
 			     .ring_bytes = RING_BYTES,
 			     .nr_rows = DUMP_ROW_SLOTS },
 		.no_subprocesses = true,
-		.no_background = true, /* it runs in the loop of another sampler */
 		.host_root = host_root,
 	};
 	*ret = pollers;
