@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "kernel/core_types.h"
 #include "kernel/iterate.h"
 #include "kernel/session.h"
 #include "kernel_memory.skel.h"
@@ -75,6 +76,10 @@ static int layout_read(struct kernel_memory *memory, int own_fd)
 int kernel_memory_open(struct kernel_memory **ret)
 {
 	struct kernel_memory *memory = calloc(1, sizeof(*memory));
+	LIBBPF_OPTS(bpf_object_open_opts, options);
+	struct core_types types;
+	size_t bytes;
+	const void *elf = kernel_memory_bpf__elf_bytes(&bytes);
 	void *request;
 	int err;
 
@@ -82,8 +87,10 @@ int kernel_memory_open(struct kernel_memory **ret)
 		return -ENOMEM;
 	memory->view.read = memory_read;
 	memory->view.arg = memory;
-	memory->skel = kernel_memory_bpf__open();
+	core_types_use(&types, elf, bytes, &options);
+	memory->skel = kernel_memory_bpf__open_opts(&options);
 	err = memory->skel ? kernel_memory_bpf__load(memory->skel) : -errno;
+	core_types_free(&types);
 	if (err)
 		goto fail;
 	request = mmap(NULL, sizeof(*memory->request), PROT_READ | PROT_WRITE, MAP_SHARED,

@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "base/time.h"
+#include "kernel/core_types.h"
 #include "kernel/interrupt_text.h"
 #include "kernel/probes/uprobe_multi.h"
 #include "bpfprof.skel.h"
@@ -317,6 +318,10 @@ static void iterators_spare(struct session *session)
 
 int session_open(struct session *session, const struct session_options *options)
 {
+	LIBBPF_OPTS(bpf_object_open_opts, open_options);
+	struct core_types types;
+	size_t bytes;
+	const void *elf = bpfprof_bpf__elf_bytes(&bytes);
 	int err;
 
 	*session = (struct session){ .options = *options };
@@ -324,9 +329,12 @@ int session_open(struct session *session, const struct session_options *options)
 	if (err < 0)
 		return err;
 	session->nr_cpus = (uint32_t)err;
-	session->skel = bpfprof_bpf__open();
-	if (!session->skel)
-		return -errno;
+	core_types_use(&types, elf, bytes, &open_options);
+	session->skel = bpfprof_bpf__open_opts(&open_options);
+	if (!session->skel) {
+		err = -errno;
+		goto fail;
+	}
 	clock_choose(session);
 	bpf_program__set_autoload(session->skel->progs.title_changed, options->titles);
 	bpf_map__set_autocreate(session->skel->maps.titled, options->titles);
@@ -349,10 +357,12 @@ int session_open(struct session *session, const struct session_options *options)
 	session->rows = array_map(session->skel->maps.rows);
 	session->mappings = array_map(session->skel->maps.mappings);
 	err = session->rows && session->mappings ? 0 : -ENOMEM;
-	if (err)
-		goto fail;
-	return 0;
+	if (!err) {
+		core_types_free(&types);
+		return 0;
+	}
 fail:
+	core_types_free(&types);
 	session_close(session);
 	return err;
 }
