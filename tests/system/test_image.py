@@ -110,12 +110,22 @@ def contents(context):
 
 @test(modes=("root",))
 def for_push(context):
-    """--push: CA certificates too, under another name."""
+    """--push: libcurl, what it needs, and CA certificates too, under another name."""
     plain = Archive(build(context)[0])
     path, said = build(context, "--push")
     context.note(said)
     archive = Archive(path)
     more = {name for name, one in archive.entries().items() if one.isfile()} - set(plain.entries())
-    same("more", more, {"/etc/ssl/certs/ca-certificates.crt",
-                        "/usr/share/doc/ca-certificates/copyright"})
+    same("without libraries", {name for name in more if "/lib/" not in name and "/doc/" not in name},
+         {"/etc/ssl/certs/ca-certificates.crt"})
+    check(any(name.endswith("/libcurl.so.4") for name in more), "no libcurl in %s" % sorted(more))
+    # The loader finds all that libcurl needs in the image.
+    root = context.path("root")
+    with tarfile.open(fileobj=io.BytesIO(archive.layers[0])) as layer:
+        layer.extractall(root)
+    curl = next(name for name in more if name.endswith("/libcurl.so.4"))
+    loader = next(name for name in archive.entries() if "/ld-linux" in name)
+    done = subprocess.run(["chroot", root, loader, "--list", curl], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, check=False)
+    check(done.returncode == 0 and "not found" not in done.stdout, done.stdout)
     same("name", archive.tag(), plain.tag() + "-push")

@@ -30,7 +30,8 @@ static const char *name_of(const struct btf *btf, uint32_t id)
 }
 
 /* Do two types have the same size, members and places, down to the last one that is no pointer? */
-static bool is_same(const struct btf *a, uint32_t id_a, const struct btf *b, uint32_t id_b, int depth)
+static bool is_same(const struct btf *a, uint32_t id_a, const struct btf *b, uint32_t id_b,
+		    int depth)
 {
 	const struct btf_type *x = btf__type_by_id(a, id_a), *y = btf__type_by_id(b, id_b);
 	uint32_t i;
@@ -97,7 +98,8 @@ Test(core_types, as_the_kernel_has_them)
 			continue;
 		of_some = btf__find_by_name_kind(some, name, kind);
 		cr_assert_gt(of_some, 0, "%s", name);
-		cr_expect(is_same(kernel, (uint32_t)of_kernel, some, (uint32_t)of_some, 0), "%s", name);
+		cr_expect(is_same(kernel, (uint32_t)of_kernel, some, (uint32_t)of_some, 0), "%s",
+			  name);
 		nr++;
 	}
 	cr_expect_gt(nr, 20);

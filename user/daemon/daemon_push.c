@@ -72,6 +72,8 @@ int push_start(struct daemon *daemon)
 	err = pusher_new(&state->pusher, &state->options);
 	if (err == -EOPNOTSUPP)
 		log_error("--push: this bpfprof was built without libcurl and cannot push");
+	else if (err == -ELIBACC)
+		log_error("--push: libcurl.so.4 cannot be loaded; install libcurl4");
 	else if (err)
 		log_error("--push: %s", strerror(-err));
 	if (err)

@@ -30,7 +30,9 @@ const char *push_outcome_name(enum push_outcome outcome)
 
 #if BPFPROF_PUSH
 
+#define CURL_DISABLE_TYPECHECK /* its macros have the names of the functions */
 #include <curl/curl.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,9 +43,65 @@ const char *push_outcome_name(enum push_outcome outcome)
 #include "base/cleanup.h"
 #include "daemon/push_request.h"
 
+#define LIBRARY "libcurl.so.4"
 #define CONNECT_MS 10000 /* at most, of the time of a request */
 #define ANSWER_MAX 16384 /* bytes of headers and body that are looked at */
 #define RETRY_AFTER_MAX_S 300
+
+/*
+ * libcurl is loaded when the first URL is pushed to: it brings twenty libraries, which take 4 ms at each start
+ * of bpfprof and memory of each.
+ */
+static struct {
+	void *handle;
+	typeof(curl_easy_cleanup) *easy_cleanup;
+	typeof(curl_easy_getinfo) *easy_getinfo;
+	typeof(curl_easy_init) *easy_init;
+	typeof(curl_easy_perform) *easy_perform;
+	typeof(curl_easy_reset) *easy_reset;
+	typeof(curl_easy_setopt) *easy_setopt;
+	typeof(curl_easy_strerror) *easy_strerror;
+	typeof(curl_global_cleanup) *global_cleanup;
+	typeof(curl_global_init) *global_init;
+	typeof(curl_slist_append) *slist_append;
+	typeof(curl_slist_free_all) *slist_free_all;
+} lib;
+
+static const struct {
+	const char *name;
+	void *function;
+} functions[] = {
+	{ "curl_easy_cleanup", &lib.easy_cleanup },
+	{ "curl_easy_getinfo", &lib.easy_getinfo },
+	{ "curl_easy_init", &lib.easy_init },
+	{ "curl_easy_perform", &lib.easy_perform },
+	{ "curl_easy_reset", &lib.easy_reset },
+	{ "curl_easy_setopt", &lib.easy_setopt },
+	{ "curl_easy_strerror", &lib.easy_strerror },
+	{ "curl_global_cleanup", &lib.global_cleanup },
+	{ "curl_global_init", &lib.global_init },
+	{ "curl_slist_append", &lib.slist_append },
+	{ "curl_slist_free_all", &lib.slist_free_all },
+};
+
+static int library_load(void)
+{
+	void *handle = lib.handle ? lib.handle : dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	void *function;
+	size_t i;
+
+	for (i = 0; handle && i < sizeof(functions) / sizeof(functions[0]); i++) {
+		function = dlsym(handle, functions[i].name);
+		if (!function) {
+			dlclose(handle);
+			handle = NULL;
+		} else {
+			memcpy(functions[i].function, &function, sizeof(function));
+		}
+	}
+	lib.handle = handle;
+	return handle ? 0 : -ELIBACC;
+}
 
 struct push_post {
 	CURL *curl;
@@ -63,15 +121,18 @@ struct transfer {
 int push_post_open(struct push_post **ret, const struct push_access *access)
 {
 	struct push_post *post;
+	int err = library_load();
 
-	if (curl_global_init(CURL_GLOBAL_DEFAULT))
+	if (err)
+		return err;
+	if (lib.global_init(CURL_GLOBAL_DEFAULT))
 		return -ENOMEM;
 	post = calloc(1, sizeof(*post));
 	if (post)
-		post->curl = curl_easy_init();
+		post->curl = lib.easy_init();
 	if (!post || !post->curl) {
 		free(post);
-		curl_global_cleanup();
+		lib.global_cleanup();
 		return -ENOMEM;
 	}
 	post->access = access;
@@ -83,9 +144,9 @@ void push_post_close(struct push_post *post)
 {
 	if (!post)
 		return;
-	curl_easy_cleanup(post->curl);
+	lib.easy_cleanup(post->curl);
 	free(post);
-	curl_global_cleanup();
+	lib.global_cleanup();
 }
 
 static size_t on_read(char *dst, size_t size, size_t nr, void *arg)
@@ -147,7 +208,7 @@ static void secret_fini(struct buf *secret)
 
 static int header_add(struct transfer *transfer, const char *header)
 {
-	struct curl_slist *list = curl_slist_append(transfer->headers, header);
+	struct curl_slist *list = lib.slist_append(transfer->headers, header);
 
 	if (!list)
 		return -ENOMEM;
@@ -191,7 +252,7 @@ static void transfer_fini(struct transfer *transfer)
 {
 	for (struct curl_slist *header = transfer->headers; header; header = header->next)
 		explicit_bzero(header->data, strlen(header->data));
-	curl_slist_free_all(transfer->headers);
+	lib.slist_free_all(transfer->headers);
 	secret_fini(&transfer->tenant);
 	secret_fini(&transfer->bearer);
 	secret_fini(&transfer->basic);
@@ -205,44 +266,44 @@ static void curl_prepare(struct push_post *post, const char *url, struct transfe
 	long timeout_ms = access->timeout_ms;
 	CURL *curl = post->curl;
 
-	curl_easy_reset(curl); /* keeps the connection */
-	curl_easy_setopt(curl, CURLOPT_URL, url);
-	curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-	curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
-	curl_easy_setopt(curl, CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
+	lib.easy_reset(curl); /* keeps the connection */
+	lib.easy_setopt(curl, CURLOPT_URL, url);
+	lib.easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+	lib.easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
+	lib.easy_setopt(curl, CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
 #if LIBCURL_VERSION_NUM >= 0x075500
-	curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+	lib.easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
 #else
-	curl_easy_setopt(curl, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+	lib.easy_setopt(curl, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
 #endif
 #if LIBCURL_VERSION_NUM >= 0x075700
 	/* A name server that does not answer must not delay the end of the daemon. */
-	curl_easy_setopt(curl, CURLOPT_QUICK_EXIT, 1L);
+	lib.easy_setopt(curl, CURLOPT_QUICK_EXIT, 1L);
 #endif
-	curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-	curl_easy_setopt(curl, CURLOPT_USERAGENT, "bpfprof/" BPFPROF_VERSION);
-	curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, timeout_ms);
-	curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS,
-			 timeout_ms < CONNECT_MS ? timeout_ms : (long)CONNECT_MS);
-	curl_easy_setopt(curl, CURLOPT_POST, 1L);
-	curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)transfer->size);
-	curl_easy_setopt(curl, CURLOPT_READFUNCTION, on_read);
-	curl_easy_setopt(curl, CURLOPT_READDATA, transfer);
-	curl_easy_setopt(curl, CURLOPT_SEEKFUNCTION, on_seek);
-	curl_easy_setopt(curl, CURLOPT_SEEKDATA, transfer);
-	curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_answer);
-	curl_easy_setopt(curl, CURLOPT_WRITEDATA, transfer);
-	curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_answer);
-	curl_easy_setopt(curl, CURLOPT_HEADERDATA, transfer);
-	curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
-	curl_easy_setopt(curl, CURLOPT_XFERINFODATA, transfer);
-	curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
-	curl_easy_setopt(curl, CURLOPT_HTTPHEADER, transfer->headers);
+	lib.easy_setopt(curl, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+	lib.easy_setopt(curl, CURLOPT_USERAGENT, "bpfprof/" BPFPROF_VERSION);
+	lib.easy_setopt(curl, CURLOPT_TIMEOUT_MS, timeout_ms);
+	lib.easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS,
+			timeout_ms < CONNECT_MS ? timeout_ms : (long)CONNECT_MS);
+	lib.easy_setopt(curl, CURLOPT_POST, 1L);
+	lib.easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)transfer->size);
+	lib.easy_setopt(curl, CURLOPT_READFUNCTION, on_read);
+	lib.easy_setopt(curl, CURLOPT_READDATA, transfer);
+	lib.easy_setopt(curl, CURLOPT_SEEKFUNCTION, on_seek);
+	lib.easy_setopt(curl, CURLOPT_SEEKDATA, transfer);
+	lib.easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_answer);
+	lib.easy_setopt(curl, CURLOPT_WRITEDATA, transfer);
+	lib.easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_answer);
+	lib.easy_setopt(curl, CURLOPT_HEADERDATA, transfer);
+	lib.easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+	lib.easy_setopt(curl, CURLOPT_XFERINFODATA, transfer);
+	lib.easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+	lib.easy_setopt(curl, CURLOPT_HTTPHEADER, transfer->headers);
 	if (access->ca_file)
-		curl_easy_setopt(curl, CURLOPT_CAINFO, access->ca_file);
+		lib.easy_setopt(curl, CURLOPT_CAINFO, access->ca_file);
 	if (transfer->basic.data) {
-		curl_easy_setopt(curl, CURLOPT_HTTPAUTH, CURLAUTH_BASIC);
-		curl_easy_setopt(curl, CURLOPT_USERPWD, transfer->basic.data);
+		lib.easy_setopt(curl, CURLOPT_HTTPAUTH, CURLAUTH_BASIC);
+		lib.easy_setopt(curl, CURLOPT_USERPWD, transfer->basic.data);
 	}
 }
 
@@ -302,7 +363,7 @@ static const char *words_of_error(CURLcode code)
 	case CURLE_SSL_CONNECT_ERROR:
 		return "no TLS connection: does the server speak http:// only?";
 	default:
-		return curl_easy_strerror(code);
+		return lib.easy_strerror(code);
 	}
 }
 
@@ -311,9 +372,9 @@ static void send_prepared(struct push_post *post, struct transfer *transfer,
 {
 	curl_off_t after = 0;
 	long status = 0;
-	CURLcode code = curl_easy_perform(post->curl);
+	CURLcode code = lib.easy_perform(post->curl);
 
-	curl_easy_getinfo(post->curl, CURLINFO_RESPONSE_CODE, &status);
+	lib.easy_getinfo(post->curl, CURLINFO_RESPONSE_CODE, &status);
 	if (code == CURLE_ABORTED_BY_CALLBACK && transfer->at < transfer->size &&
 	    !atomic_load(transfer->stop)) {
 		ret->outcome = PUSH_FILE;
@@ -331,7 +392,7 @@ static void send_prepared(struct push_post *post, struct transfer *transfer,
 	}
 	ret->status = (int)status;
 	ret->outcome = outcome_of_status(ret->status);
-	if (!curl_easy_getinfo(post->curl, CURLINFO_RETRY_AFTER, &after) && after > 0)
+	if (!lib.easy_getinfo(post->curl, CURLINFO_RETRY_AFTER, &after) && after > 0)
 		ret->retry_after_s =
 			after < RETRY_AFTER_MAX_S ? (unsigned int)after : RETRY_AFTER_MAX_S;
 }
@@ -364,7 +425,7 @@ void push_post_send(struct push_post *post, const char *url, const char *path,
 	} else {
 		curl_prepare(post, url, &transfer);
 		send_prepared(post, &transfer, ret);
-		curl_easy_reset(post->curl); /* forgets the credentials */
+		lib.easy_reset(post->curl); /* forgets the credentials */
 	}
 	transfer_fini(&transfer);
 }

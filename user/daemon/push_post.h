@@ -50,7 +50,7 @@ struct push_result {
 	unsigned long long bytes; /* of the file */
 };
 
-/* 0, -ENOMEM, -EOPNOTSUPP: built with PUSH=0. No other thread may use libcurl meanwhile. */
+/* 0, -ENOMEM, -ELIBACC: libcurl cannot be loaded, -EOPNOTSUPP: built with PUSH=0. No other thread may use libcurl meanwhile. */
 int push_post_open(struct push_post **ret, const struct push_access *access);
 void push_post_close(struct push_post *post); /* NULL is fine */
 

@@ -40,8 +40,13 @@ struct selection {
 	struct buf types, strings;
 };
 
+struct name {
+	const char *text;
+	size_t length; /* without its flavor */
+};
+
 struct names {
-	const char **sorted;
+	struct name *sorted;
 	size_t nr;
 };
 
@@ -120,21 +125,22 @@ static const char *name_at(const struct types *types, uint32_t off)
 	return off < types->string_bytes ? types->strings + off : "";
 }
 
-/* The length of a name without its flavor: "file" of "file___6_12", as libbpf compares names. */
-static size_t name_length(const char *name)
+/* A name without its flavor: "file" of "file___6_12", as libbpf compares names. */
+static struct name name_of(const struct types *types, uint32_t id)
 {
-	const char *flavor = strstr(name, "___");
+	const char *text = name_at(types, types->types[id]->name_off);
+	const char *flavor = *text ? strstr(text + 1, "___") : NULL;
 
-	return flavor && flavor > name ? (size_t)(flavor - name) : strlen(name);
+	return (struct name){ text, flavor ? (size_t)(flavor - text) : strlen(text) };
 }
 
 static int names_compare(const void *a, const void *b)
 {
-	const char *x = *(const char *const *)a, *y = *(const char *const *)b;
-	size_t len_x = name_length(x), len_y = name_length(y);
-	int order = memcmp(x, y, len_x < len_y ? len_x : len_y);
+	const struct name *x = a, *y = b;
 
-	return order ? order : (len_x > len_y) - (len_x < len_y);
+	if (x->length != y->length)
+		return x->length < y->length ? -1 : 1;
+	return memcmp(x->text, y->text, x->length);
 }
 
 /* Types of these kinds are looked for by their names. */
@@ -179,7 +185,7 @@ static int names_find(struct names *names, struct types *types, const char *elf,
 		return -ENOMEM;
 	for (i = 1; i < types->nr; i++)
 		if (is_root(types, i))
-			names->sorted[names->nr++] = name_at(types, types->types[i]->name_off);
+			names->sorted[names->nr++] = name_of(types, i);
 	qsort(names->sorted, names->nr, sizeof(*names->sorted), names_compare);
 	return 0;
 }
@@ -288,15 +294,18 @@ static void type_write(struct selection *sel, const struct btf_type *type)
 /* Writes the types of those names, and what they contain. */
 static int selection_write(struct selection *sel, const struct names *names, int fd)
 {
-	struct btf_header head = { .magic = BTF_MAGIC, .version = BTF_VERSION, .hdr_len = sizeof(head) };
-	const char *name;
+	struct btf_header head = { .magic = BTF_MAGIC,
+				   .version = BTF_VERSION,
+				   .hdr_len = sizeof(head) };
+	struct name name;
 	uint32_t i;
 
 	buf_add_char(&sel->strings, '\0');
 	for (i = 1; i < sel->from->nr; i++) {
-		name = name_at(sel->from, sel->from->types[i]->name_off);
-		if (is_root(sel->from, i) && bsearch(&name, names->sorted, names->nr,
-						     sizeof(*names->sorted), names_compare))
+		if (!is_root(sel->from, i))
+			continue;
+		name = name_of(sel->from, i);
+		if (bsearch(&name, names->sorted, names->nr, sizeof(name), names_compare))
 			select_type(sel, i);
 	}
 	for (i = 0; i < sel->nr; i++) /* which may select more of them */
