@@ -332,7 +332,7 @@ int task_states(struct bpf_iter__task *ctx)
 	struct task_struct *task = ctx->task;
 	struct bpfprof_task_state *s;
 	__u32 zero = 0;
-	bool on_cpu;
+	bool on_cpu, has_memory;
 	long len;
 
 	if (!task)
@@ -357,12 +357,14 @@ int task_states(struct bpf_iter__task *ctx)
 	s->asleep_ns = s->state && !on_cpu ? asleep_ns(task) : 0;
 	if (task->ptrace)
 		s->flags |= BPFPROF_TASK_TRACED;
-	if (!task->mm)
+	/* No plain load: for each of a pointer, the verifier looks through all types of the kernel. */
+	has_memory = BPF_CORE_READ(task, mm);
+	if (!has_memory)
 		s->flags |= BPFPROF_TASK_NO_MEMORY;
 	__builtin_memset(s->regs, 0, sizeof(s->regs));
 	if (task->flags & PF_KTHREAD)
 		s->flags |= BPFPROF_TASK_KTHREAD;
-	else if (task->mm)
+	else if (has_memory)
 		user_registers(s, task);
 	BPF_CORE_READ_STR_INTO(&s->comm, task, comm);
 	BPF_CORE_READ_STR_INTO(&s->leader_comm, task, group_leader, comm);

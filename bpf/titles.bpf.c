@@ -52,7 +52,8 @@ static __always_inline __u64 title_hash(const __u64 *title, bool is_long)
  */
 static __always_inline long title_read(struct bpfprof_title_event *e, struct task_struct *task)
 {
-	void *from = (void *)task->mm->arg_start;
+	/* For a plain load of a pointer, the verifier looks through all types of the kernel. */
+	void *from = (void *)BPF_CORE_READ(task, mm, arg_start);
 	long len;
 
 	__builtin_memset(e->title, 0, BPFPROF_TITLE_SHORT);
@@ -71,7 +72,8 @@ static __always_inline struct bpfprof_titled *titled_get(struct task_struct *tas
 {
 	__u32 pid = task->tgid;
 	struct bpfprof_titled *t = bpf_map_lookup_elem(&titled, &pid);
-	struct bpfprof_titled fresh = { .start_ns = task->group_leader->start_boottime,
+	struct bpfprof_titled fresh = { .start_ns =
+						BPF_CORE_READ(task, group_leader, start_boottime),
 					.refill_ms = now_ms,
 					.tokens = TOKENS_MAX };
 
@@ -171,7 +173,7 @@ int BPF_PROG(title_changed, struct task_struct *task, const char *comm)
 	if (cfg.filter && !target_find(pid))
 		return 0;
 	/* Another process may rename a thread through /proc. */
-	if (task != bpf_get_current_task_btf() || !task->mm)
+	if (task != bpf_get_current_task_btf() || !BPF_CORE_READ(task, mm))
 		return 0;
 	e = bpf_map_lookup_elem(&title_scratch, &key);
 	if (!e)
