@@ -85,7 +85,7 @@ static struct shared begin(void)
 {
 	struct shared shared = { 0 };
 
-	cr_assert_eq(background_new(&shared.background, 4), 0);
+	cr_assert_eq(background_new(&shared.background, NULL, 4), 0);
 	return shared;
 }
 

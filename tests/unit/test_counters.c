@@ -9,6 +9,7 @@
 #include "base/background.h"
 #include "base/buf.h"
 #include "base/counters.h"
+#include "base/refusals.h"
 #include "capture/sampler.h"
 #include "capture/worker_steps.h"
 #include "cmd/record_timeline.h"
@@ -63,6 +64,7 @@ static const struct counter *const tables[] = {
 	record_timeline_counters,
 	task_trace_counters,
 	http_refused_counters,
+	refusals_counters,
 };
 
 /* The groups, as the marks of the page name them. */
@@ -79,6 +81,7 @@ static const char *const groups[COUNTER_NR_GROUPS] = {
 	[COUNTER_WAITS] = "waits",
 	[COUNTER_TRACE] = "otherData.lost",
 	[COUNTER_HTTP] = "bpfprof_http_refused_total",
+	[COUNTER_REFUSED] = "refused",
 };
 
 static void add_rows(struct buf *dst, enum counter_group group, bool remedies)

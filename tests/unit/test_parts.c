@@ -10,7 +10,9 @@
 
 TestSuite(parts);
 
-static struct run_stats stats = { .samples = 99, .complete = 99 };
+static struct run_stats stats = {
+	.samples = 99, .complete = 99, .refused = { { "ml/pod-a/x", "files", 1 } }, .nr_refused = 1
+};
 
 /* Two containers of one pod, two pods of one name, one without a pod, a process of the node. */
 static struct profile *made(void)

@@ -98,6 +98,34 @@ Test(stats, json)
 	buf_fini(&json);
 }
 
+Test(stats, refused_work_has_a_row_each)
+{
+	struct run_stats before = { 0 }, stats;
+	struct buf json;
+	size_t i;
+
+	stats_add_refused(&before, "uid 1", "files", 3);
+	stats_add_refused(&before, "uid 2", "jobs", 7);
+	stats = before;
+	stats.refused[1].count = 9;
+	stats_add_refused(&stats, "ml/\"0\"", "files", 1);
+	stats_since(&stats, &before);
+	buf_init(&json, 1 << 16);
+	stats_json(&json, &stats);
+	cr_assert(strstr(json.data,
+			 "},\"refused\":[{\"container\":\"uid 2\",\"reason\":\"jobs\",\"count\":2},"
+			 "{\"container\":\"ml/\\\"0\\\"\",\"reason\":\"files\",\"count\":1}],"
+			 "\"duration_seconds\":"),
+		  "%s", json.data);
+	buf_fini(&json);
+	stats = (struct run_stats){ 0 };
+	for (i = 0; i < STATS_MAX_REFUSED + 10; i++)
+		stats_add_refused(&stats, "uid 1", "files", 1);
+	cr_assert_eq(stats.nr_refused, STATS_MAX_REFUSED);
+	cr_assert_eq(stats.refused[STATS_MAX_REFUSED - 1].count, 11);
+	cr_assert_str_eq(stats.refused[STATS_MAX_REFUSED - 1].container, "others");
+}
+
 Test(stats, json_is_json_whatever_the_numbers)
 {
 	struct run_stats stats = { .startup_seconds = NAN,

@@ -10,6 +10,7 @@
 #include "base/budget.h"
 #include "base/hash_seed.h"
 #include "base/hash_table.h"
+#include "base/refusals.h"
 #include "base/time.h"
 
 #define NR_LANES 256
@@ -67,6 +68,7 @@ struct background {
 	uint32_t tenant; /* of the present job */
 	bool late; /* the present job is late */
 	struct background_counts counts;
+	struct refusals *refusals;
 };
 
 static _Thread_local struct background *self; /* in the thread itself */
@@ -179,6 +181,8 @@ static void job_run(struct background *b, struct lane *lane, bool late)
 
 	late |= is_late(job, start_ns);
 	b->counts.late += late;
+	if (late)
+		refusals_count(b->refusals, job->tenant, REFUSAL_LATE_JOB);
 	b->job_start_ns = start_ns;
 	b->tenant = job->tenant;
 	b->late = late;
@@ -260,7 +264,7 @@ static void wake(struct background *b)
 	pthread_mutex_unlock(&b->mutex);
 }
 
-int background_new(struct background **ret, unsigned int cpu_share)
+int background_new(struct background **ret, struct refusals *refusals, unsigned int cpu_share)
 {
 	struct background *b = calloc(1, sizeof(*b));
 	sigset_t all, before;
@@ -270,6 +274,7 @@ int background_new(struct background **ret, unsigned int cpu_share)
 	if (!b)
 		return -ENOMEM;
 	b->cpu_share = cpu_share;
+	b->refusals = refusals;
 	hash_table_init(&b->keys, HASH_TABLE_BOUNDED, struct key, key);
 	pthread_mutex_init(&b->mutex, NULL);
 	pthread_condattr_init(&attr);
@@ -342,6 +347,7 @@ int background_post(struct background *b, const struct background_job *from)
 	if (lane->bytes + bytes > LANE_MAX_BYTES + reserve ||
 	    b->bytes + bytes > BACKGROUND_MAX_BYTES + reserve) {
 		b->counts.refused++;
+		refusals_count(b->refusals, from->tenant, REFUSAL_JOB);
 		err = -ENOSPC;
 	} else {
 		job = malloc(bytes);

@@ -30,6 +30,7 @@
 #define BACKGROUND_SMALL_BYTES 512 /* jobs of at most so many bytes have a reserve */
 
 struct background;
+struct refusals;
 
 /* late: the job has waited for longer than BACKGROUND_LATE_NS. background_may_wait() is false for it. */
 typedef void (*background_fn)(void *arg, const void *data, size_t bytes, bool late);
@@ -44,9 +45,9 @@ struct background_job {
 
 /*
  * The calling thread is the loop, and holds the lock from now on. The jobs of one tenant take 1/cpu_share of
- * the time of a CPU at most. 0 or -errno.
+ * the time of a CPU at most. Counts in refusals. 0 or -errno.
  */
-int background_new(struct background **ret, unsigned int cpu_share);
+int background_new(struct background **ret, struct refusals *refusals, unsigned int cpu_share);
 /* Drops jobs that wait, and waits for the one that runs. */
 void background_free(struct background *background);
 

@@ -25,6 +25,7 @@ enum counter_group {
 	COUNTER_WAITS,
 	COUNTER_TRACE, /* no group of --stats: otherData.lost of a trace of tasks */
 	COUNTER_HTTP, /* no group of --stats: bpfprof_http_refused_total of /metrics */
+	COUNTER_REFUSED, /* work of tenants (base/refusals.h): a list in --stats */
 	COUNTER_NR_GROUPS,
 };
 

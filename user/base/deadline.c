@@ -12,6 +12,7 @@
 
 #include "base/background.h"
 #include "base/file_read.h"
+#include "base/refusals.h"
 #include "base/vec.h"
 
 #define STACK_BYTES (256 * 1024)
@@ -64,6 +65,7 @@ struct deadline_runner {
 	uint64_t last_stuck;
 	struct deadline_wait last_wait;
 	unsigned int ready_ms, asleep_ms; /* rest of deadline_patience() */
+	struct refusals *refusals; /* or NULL */
 };
 
 static void stuck_put(struct stuck_calls *stuck)
@@ -158,6 +160,11 @@ int deadline_runner_new(struct deadline_runner **ret)
 	runner->stuck->nr_users = 1;
 	*ret = runner;
 	return 0;
+}
+
+void deadline_set_refusals(struct deadline_runner *runner, struct refusals *refusals)
+{
+	runner->refusals = refusals;
 }
 
 static void worker_end(struct worker *w)
@@ -295,7 +302,7 @@ static void worker_put(struct deadline_runner *runner, struct worker *w)
 }
 
 /* May a call of that key begin? */
-static bool is_free(const struct stuck_calls *stuck, uint64_t key, uint32_t tenant)
+static bool is_free(const struct deadline_runner *runner, uint64_t key, uint32_t tenant)
 {
 	static const struct {
 		unsigned int all, tenant;
@@ -304,6 +311,7 @@ static bool is_free(const struct stuck_calls *stuck, uint64_t key, uint32_t tena
 		[DEADLINE_KIND_PROCESS] = { DEADLINE_MAX_PROCESSES, DEADLINE_TENANT_PROCESSES },
 		[DEADLINE_KIND_MOUNT] = { DEADLINE_MAX_MOUNTS, DEADLINE_TENANT_MOUNTS },
 	};
+	const struct stuck_calls *stuck = runner->stuck;
 	const struct stuck_call *at;
 	unsigned int nr = 0, nr_tenant = 0;
 
@@ -317,7 +325,10 @@ static bool is_free(const struct stuck_calls *stuck, uint64_t key, uint32_t tena
 		nr++;
 		nr_tenant += tenant && at->tenant == tenant;
 	}
-	return nr < limits[key >> 32].all && nr_tenant < limits[key >> 32].tenant;
+	if (nr < limits[key >> 32].all && nr_tenant < limits[key >> 32].tenant)
+		return true;
+	refusals_count(runner->refusals, tenant, REFUSAL_CALL);
+	return false;
 }
 
 long deadline_run(struct deadline_runner *runner, uint64_t key, long (*fn)(void *job),
@@ -329,7 +340,7 @@ long deadline_run(struct deadline_runner *runner, uint64_t key, long (*fn)(void 
 	long result;
 	int err = 0;
 
-	if (background_is_over() || !is_free(runner->stuck, key, background_tenant()))
+	if (background_is_over() || !is_free(runner, key, background_tenant()))
 		return -EBUSY;
 	runner->worker = NULL; /* another thread may call meanwhile */
 	if (!w)

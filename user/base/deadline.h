@@ -24,9 +24,12 @@
 #define DEADLINE_TENANT_MOUNTS 16
 
 struct deadline_runner;
+struct refusals;
 
 int deadline_runner_new(struct deadline_runner **ret); /* 0 or -errno */
 void deadline_runner_free(struct deadline_runner *runner);
+/* Counts there what the limits above refuse. */
+void deadline_set_refusals(struct deadline_runner *runner, struct refusals *refusals);
 
 enum deadline_kind {
 	DEADLINE_KIND_NODE, /* disks, and files of the node; several calls may hang at once */

@@ -212,7 +212,8 @@ static int setup_samples(struct sampler *sampler)
 	if (!err)
 		err = codes_new(&sampler->codes, codes_bytes ? codes_bytes : CODES_BYTES);
 	if (!err && sampler->options->background_share && records_are_independent(sampler))
-		err = background_new(&sampler->background, sampler->options->background_share);
+		err = background_new(&sampler->background, &reader->refusals,
+				     sampler->options->background_share);
 	background_pause(sampler->background);
 	return err ? err
 		   : stream_new(&sampler->stream, &reader->session, &reader->walker, sampler->codes,
@@ -506,6 +507,7 @@ static void tick(struct sampler *sampler, uint64_t now_ns)
 
 	if (sampler->clock)
 		clock_tick(sampler->clock);
+	sampler_refusals_name(sampler);
 	if (!sampler->background)
 		readers_tick(sampler, now_ns);
 	else /* without room for it, the next tick tries again */

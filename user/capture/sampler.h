@@ -205,6 +205,8 @@ const struct container *sampler_container(struct sampler *sampler, struct proces
 /* Would sampler_container() wait for no file? The same for sampler_ranks_scan(). */
 bool sampler_container_is_settled(const struct process *process, uint64_t now_ns);
 bool sampler_ranks_are_settled(const struct process *process);
+/* Names the containers in reader.refusals. */
+void sampler_refusals_name(struct sampler *sampler);
 /* Periodic work; borrowed containers become invalid. */
 void sampler_containers_tick(struct sampler *sampler, uint64_t now_ns);
 

@@ -6,7 +6,11 @@
  */
 #include "capture/sampler.h"
 
+#include <stdio.h>
+
 #include "base/background.h"
+#include "base/refusals.h"
+#include "base/tenant.h"
 #include "base/time.h"
 #include "capture/container_filter.h"
 #include "capture/process_owner.h"
@@ -23,6 +27,7 @@
 #define ASK_AGAIN_FACTOR 4
 #define ASK_AGAIN_MAX_NS (64 * NS_PER_SECOND)
 #define EXPIRE_EVERY_NS (60 * NS_PER_SECOND)
+#define SHORT_ID 12 /* characters of an id */
 
 /* A process outside of bpfprof's pid namespace has no /proc here; it is counted once. */
 static bool is_outside(struct sampler *sampler, struct process *process)
@@ -49,7 +54,7 @@ static uint32_t tenant_of(const struct container *container)
 
 	for (at = container->id; *at; at++)
 		hash = (hash ^ (uint8_t)*at) * 0x9e3779b1U;
-	return hash | PROCESS_TENANT_CONTAINER;
+	return hash | TENANT_CONTAINER;
 }
 
 bool sampler_container_is_settled(const struct process *process, uint64_t now_ns)
@@ -76,6 +81,7 @@ const struct container *sampler_container(struct sampler *sampler, struct proces
 		return owner->container;
 	if (!budget_allows(&sampler->asking, ASK_SHARE, ASK_SAVED_NS, now_ns)) {
 		sampler->nr_container_deferred++;
+		refusals_count(&sampler->reader.refusals, process->tenant, REFUSAL_CONTAINER);
 		return owner->container;
 	}
 	found = containers_of(sampler->reader.containers, process->ns_context.agent_pid,
@@ -92,6 +98,29 @@ const struct container *sampler_container(struct sampler *sampler, struct proces
 		owner->container_wait_ns = ASK_AGAIN_MAX_NS;
 	owner->container_due_ns = now_ns + owner->container_wait_ns;
 	return owner->container;
+}
+
+/* The pod and the name of a container in it, or the short id that users know. */
+static void name_container(void *arg, const struct container *container)
+{
+	char name[REFUSALS_NAME_BYTES];
+
+	if (container->pod[0])
+		snprintf(name, sizeof(name), "%s/%s/%s", container->namespace, container->pod,
+			 container->name);
+	else
+		snprintf(name, sizeof(name), "%.*s", SHORT_ID, container->id);
+	refusals_name(arg, tenant_of(container), name);
+}
+
+void sampler_refusals_name(struct sampler *sampler)
+{
+	struct refusals *refusals = &sampler->reader.refusals;
+
+	if (!refusals->nameless)
+		return;
+	containers_each(sampler->reader.containers, name_container, refusals);
+	refusals_name_rest(refusals);
 }
 
 void sampler_containers_tick(struct sampler *sampler, uint64_t now_ns)

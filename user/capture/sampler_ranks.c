@@ -9,6 +9,7 @@
 #include <errno.h>
 
 #include "base/background.h"
+#include "base/refusals.h"
 #include "base/time.h"
 #include "kernel/environ.h"
 #include "proc/processes.h"
@@ -94,6 +95,7 @@ void sampler_ranks_scan(struct sampler *sampler, struct process *process)
 	start_ns = time_monotonic_ns();
 	if (!budget_allows(&sampler->ranking, ASK_SHARE, ASK_SAVED_NS, start_ns)) {
 		sampler->ranks.deferred++;
+		refusals_count(&sampler->reader.refusals, process->tenant, REFUSAL_ENVIRONMENT);
 		return;
 	}
 	ranks_read(sampler, process, pid);

@@ -344,6 +344,16 @@ static enum counter_group group_of(const struct sampler *sampler, const struct c
 	}
 }
 
+static void refusals_stats(struct sampler *sampler, struct run_stats *stats)
+{
+	const struct refused *row;
+
+	sampler_refusals_name(sampler);
+	hash_table_each(&sampler->reader.refusals.rows, row)
+		stats_add_refused(stats, row->name, refusals_counters[row->of.reason].name,
+				  row->count);
+}
+
 void sampler_run_stats(struct sampler *sampler, struct run_stats *stats)
 {
 	const struct background_counts background = background_counts(sampler->background);
@@ -364,6 +374,7 @@ void sampler_run_stats(struct sampler *sampler, struct run_stats *stats)
 		if (count || row->zero & parts)
 			stats_add(stats_group(stats, group_of(sampler, row)), row->name, count);
 	}
+	refusals_stats(sampler, stats);
 	stats_add_rows(&stats->walk, background_counters, &background, false);
 	if (session_run_stats(&sampler->reader.session, &stats->bpf_runs, &stats->bpf_ns)) {
 		stats->bpf_ns_source = "kernel";

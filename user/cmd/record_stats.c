@@ -6,6 +6,7 @@
 
 #include "base/background.h"
 #include "base/strtab.h"
+#include "base/tenant.h"
 #include "base/time.h"
 #include "base/vec.h"
 #include "cmd/recording.h"
@@ -65,7 +66,7 @@ void recording_see(struct recording *rec, uint32_t pid, uint32_t own_pid, uint64
 					    .data = &see,
 					    .bytes = sizeof(see),
 					    .key = pid,
-					    .tenant = pid };
+					    .tenant = tenant_of_process(pid) };
 	struct seen_process *seen;
 
 	if (process_map_find(&rec->seen, pid, start_ns))

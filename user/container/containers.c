@@ -337,6 +337,15 @@ void containers_expire(struct containers *containers, uint64_t now_ns)
 	}
 }
 
+void containers_each(const struct containers *containers,
+		     void (*see)(void *arg, const struct container *container), void *arg)
+{
+	const struct entry *entry;
+
+	for (entry = containers->entries; entry; entry = entry->next)
+		see(arg, &entry->pub);
+}
+
 size_t containers_count(const struct containers *containers)
 {
 	return containers->nr_entries;

@@ -88,6 +88,9 @@ const struct container *containers_of(struct containers *containers, uint32_t pi
 /* Forgets containers that were not asked for in a while. The caller must not hold a borrowed one. */
 void containers_expire(struct containers *containers, uint64_t now_ns);
 
+/* Calls see() for each container. */
+void containers_each(const struct containers *containers,
+		     void (*see)(void *arg, const struct container *container), void *arg);
 size_t containers_count(const struct containers *containers);
 const struct containers_stats *containers_stats(const struct containers *containers);
 

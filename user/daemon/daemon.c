@@ -308,6 +308,7 @@ static void loop(struct daemon *daemon, int signal_fd)
 		remote_profile_run(daemon, now_ns);
 		writer_watch(daemon, now_ns);
 		push_watch(daemon);
+		refusals_log(daemon, now_ns);
 		if ((daemon->http && http_is_pending(daemon->http)) || calls_run(daemon, now_ns))
 			ms = 0;
 		sampler_poll(&daemon->sampler, fds, sizeof(fds) / sizeof(fds[0]),

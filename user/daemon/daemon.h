@@ -233,6 +233,10 @@ void push_watch(struct daemon *daemon); /* must be called often; logs failures a
 void push_end(struct daemon *daemon); /* pushes the queue for some seconds */
 void push_metrics(struct buf *dst, struct daemon *daemon);
 
+/* daemon_refusals.c. The log has a row of sampler.reader.refusals once an hour at most. */
+void refusals_metrics(struct buf *dst, struct daemon *daemon);
+void refusals_log(struct daemon *daemon, uint64_t now_ns); /* must be called often */
+
 /* daemon_http.c. 0 or -errno. */
 int daemon_listen(struct daemon *daemon, const char *address);
 

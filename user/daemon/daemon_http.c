@@ -261,6 +261,7 @@ static void metrics(struct daemon *daemon, struct http_reply *reply)
 		buf_init(text, METRICS_BYTES);
 		own_metrics(text, daemon);
 		sampling_metrics(text, daemon);
+		refusals_metrics(text, daemon);
 		if (daemon->options->capture.session.gpu)
 			calls_metrics(text, daemon);
 		writing_metrics(text, daemon);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/background.h"
+#include "base/tenant.h"
 #include "base/time.h"
 #include "kernel/anon_code.h"
 #include "kernel/liveness.h"
@@ -39,8 +40,9 @@ static bool post(struct stream *stream, background_fn fn, uint32_t pid, const vo
 					    .data = data,
 					    .bytes = bytes,
 					    .key = pid,
-					    .tenant = process && process->tenant ? process->tenant
-										 : pid };
+					    .tenant = process && process->tenant
+							      ? process->tenant
+							      : tenant_of_process(pid) };
 
 	return stream->background && !background_post(stream->background, &job);
 }

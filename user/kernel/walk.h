@@ -33,6 +33,7 @@ struct walker {
 	struct deadline_runner *runner;
 	struct processes *processes;
 	struct images *images;
+	struct refusals *refusals; /* or NULL */
 	struct tables *tables;
 	struct pythons *pythons;
 	struct python_maps *python_maps; /* NULL where nothing is sampled */

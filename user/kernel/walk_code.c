@@ -3,6 +3,8 @@
 
 #include <errno.h>
 
+#include "base/background.h"
+#include "base/refusals.h"
 #include "base/time.h"
 #include "elf/image.h"
 #include "kernel/anon_code.h"
@@ -258,6 +260,8 @@ static bool learning_allowed(struct walker *walker, uint64_t now_ns)
 	bool allowed = budget_allows(&walker->learning, LEARN_SHARE, LEARN_SAVED_NS, now_ns);
 
 	walker->code_deferred += !allowed;
+	if (!allowed)
+		refusals_count(walker->refusals, background_tenant(), REFUSAL_CODE);
 	return allowed;
 }
 

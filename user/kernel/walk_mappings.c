@@ -8,6 +8,8 @@
 
 #include "base/background.h"
 #include "base/cleanup.h"
+#include "base/refusals.h"
+#include "base/tenant.h"
 #include "base/time.h"
 #include "base/vec.h"
 #include "kernel/image_copy.h"
@@ -64,7 +66,7 @@ struct process_mapping walker_mapping_of(struct images *images, uint32_t pid, ui
 /* A process of a container keeps its tenant, which does not depend on users. */
 static uint32_t tenant_of(uint32_t known, uint32_t uid)
 {
-	return known & PROCESS_TENANT_CONTAINER ? known : (uid & ~PROCESS_TENANT_CONTAINER) + 1;
+	return known & TENANT_CONTAINER ? known : tenant_of_user(uid);
 }
 
 static void collect(void *arg, const struct bpfprof_vma_record *record, const char *path)
@@ -334,6 +336,7 @@ int walker_refresh(struct walker *walker, struct process *process, uint64_t now_
 	process->reread_ns = 0;
 	if (!budget_allows(&walker->reading, READ_SHARE, NS_PER_SECOND / READ_SHARE, start_ns)) {
 		walker->vma_deferred++;
+		refusals_count(walker->refusals, process->tenant, REFUSAL_MAPPINGS);
 		return -EAGAIN;
 	}
 	process->read_ns = start_ns;

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 
+#include "base/background.h"
+#include "base/refusals.h"
 #include "base/sorted.h"
 #include "base/time.h"
 #include "kernel/tables.h"
@@ -89,8 +91,10 @@ uint64_t rows_look_up(struct walker *walker, struct image *image, uint64_t off, 
 
 	if (!rows) {
 		if (!budget_allows(&walker->building, BUILD_SHARE, BUILD_SAVED_NS,
-				   time_monotonic_ns()))
+				   time_monotonic_ns())) {
+			refusals_count(walker->refusals, background_tenant(), REFUSAL_WALK);
 			return 0;
+		}
 		start_ns = time_thread_cpu_ns();
 		if (image->cfi)
 			cfi_forget_unproven(image->cfi, page);
@@ -103,7 +107,12 @@ uint64_t rows_look_up(struct walker *walker, struct image *image, uint64_t off, 
 
 bool rules_allowed(struct walker *walker)
 {
-	return budget_allows(&walker->stepping, STEP_SHARE, STEP_SAVED_NS, time_monotonic_ns());
+	bool allowed =
+		budget_allows(&walker->stepping, STEP_SHARE, STEP_SAVED_NS, time_monotonic_ns());
+
+	if (!allowed)
+		refusals_count(walker->refusals, background_tenant(), REFUSAL_WALK);
+	return allowed;
 }
 
 uint32_t rules_step(struct walker *walker, struct image *image, uint64_t off,

@@ -9,6 +9,7 @@
 #include <uthash.h>
 
 #include "base/deadline.h"
+#include "base/refusals.h"
 #include "base/shares.h"
 #include "base/time.h"
 #include "base/vec.h"
@@ -50,6 +51,7 @@ struct images {
 	uint32_t nr_open, max_open;
 	size_t copy_bytes;
 	struct shares shares; /* the bytes of files */
+	struct refusals *refusals; /* or NULL */
 	struct blocked_devs blocked;
 	struct folder_checks folders;
 	struct image *warm[MAX_WARM + 1]; /* latest first */
@@ -71,6 +73,7 @@ static struct image_entry *entry_add(struct images *images, char *path, uint32_t
 
 	if (images->nr == IMAGES_MAX_IDS || !shares_take(&images->shares, tenant, bytes)) {
 		images->nr_problem[IMAGE_TOO_MANY]++;
+		refusals_count(images->refusals, tenant, REFUSAL_FILE);
 		free(path);
 		return NULL;
 	}
@@ -227,6 +230,11 @@ void images_free(struct images *images)
 	free(images->by_id);
 	free(images->host_root);
 	free(images);
+}
+
+void images_set_refusals(struct images *images, struct refusals *refusals)
+{
+	images->refusals = refusals;
 }
 
 static char *path_copy(const char *path)
@@ -489,6 +497,8 @@ int images_give_copy(struct images *images, struct image *image, void *data, siz
 		     size_t used, uint64_t now_ns)
 {
 	if (image->copy || images->copy_bytes + used > IMAGES_MAX_COPY_BYTES) {
+		if (!image->copy)
+			refusals_count(images->refusals, image->tenant, REFUSAL_COPY);
 		free(data);
 		return -ENOSPC;
 	}

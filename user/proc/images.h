@@ -31,6 +31,7 @@ struct cfi;
 struct deadline_runner;
 struct images;
 struct origins;
+struct refusals;
 
 enum image_state {
 	IMAGE_UNOPENED = 0,
@@ -67,6 +68,8 @@ struct image {
 int images_new(struct images **ret, struct deadline_runner *runner, const char *host_root,
 	       uint32_t cap);
 void images_free(struct images *images);
+/* Counts there the files and copies that the limits of tenants refuse. */
+void images_set_refusals(struct images *images, struct refusals *refusals);
 
 /*
  * The id of the file of vma, added for the tenant if new (path may be NULL); BPFPROF_IMAGE_NONE for anonymous

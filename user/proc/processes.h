@@ -25,7 +25,6 @@
 #define PROCESSES_MAX 16384 /* as many as the map procs holds */
 #define PROCESSES_MAX_MAPPINGS (1U << 18) /* 8 MiB */
 #define PROCESSES_MAX_TITLE_BYTES (8U << 20)
-#define PROCESS_TENANT_CONTAINER (1U << 31)
 #define PROCESS_KEEP_DEAD_NS 3000000000ULL
 
 struct process_mapping {
@@ -55,11 +54,7 @@ struct process {
 	bool images_left; /* there was no time to open some file: a read is due soon */
 	bool sampled; /* since the mappings were verified last */
 	bool dead;
-	/*
-	 * Who shares limits (base/background.h, base/shares.h): a hash of the container and
-	 * PROCESS_TENANT_CONTAINER, or else the user and 1. 0: not known.
-	 */
-	uint32_t tenant;
+	uint32_t tenant; /* base/tenant.h */
 	uint32_t program; /* image that exec or the dynamic loader started, 0: not known */
 	uint64_t known_ns; /* when its start or its exec was seen; 0: before bpfprof started */
 	uint64_t read_ns; /* time of the last read of the mappings, 0: never */

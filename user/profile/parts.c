@@ -427,6 +427,8 @@ int profile_part_make(struct profile_parts *parts, size_t index, struct profile_
 	}
 	if (whole->stats)
 		part.stats = *whole->stats;
+	if (parts->by == PROFILE_CUT_PODS && index)
+		part.stats.nr_refused = 0; /* it names other pods */
 	count(&part.stats, &part.profile);
 	/* The program of the whole profile may be in another part. */
 	part.profile.target_program = 0;

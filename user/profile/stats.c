@@ -126,6 +126,39 @@ void stats_reasons_since(struct stats_reasons *reasons, const struct stats_reaso
 	reasons->nr = nr;
 }
 
+void stats_add_refused(struct run_stats *stats, const char *container, const char *reason,
+		       uint64_t count)
+{
+	struct stats_refused *row = &stats->refused[stats->nr_refused];
+
+	if (stats->nr_refused < STATS_MAX_REFUSED - 1) {
+		*row = (struct stats_refused){ container, reason, count };
+		stats->nr_refused++;
+		return;
+	}
+	row = &stats->refused[STATS_MAX_REFUSED - 1];
+	if (stats->nr_refused < STATS_MAX_REFUSED)
+		*row = (struct stats_refused){ "others", OTHER, 0 };
+	stats->nr_refused = STATS_MAX_REFUSED;
+	row->count += count;
+}
+
+/* Rows keep their order, and new ones come behind them. */
+static void refused_since(struct run_stats *stats, const struct run_stats *before)
+{
+	struct stats_refused *row;
+	size_t i, nr = 0;
+
+	for (i = 0; i < stats->nr_refused; i++) {
+		row = &stats->refused[i];
+		if (i < before->nr_refused)
+			row->count -= before->refused[i].count;
+		if (row->count)
+			stats->refused[nr++] = *row;
+	}
+	stats->nr_refused = nr;
+}
+
 void stats_since(struct run_stats *stats, const struct run_stats *before)
 {
 	const struct stats_count *count;
@@ -136,6 +169,7 @@ void stats_since(struct run_stats *stats, const struct run_stats *before)
 	for (group = COUNTER_LOST; group < COUNTER_TRACE; group++)
 		stats_reasons_since(stats_group(stats, group), stats_group(before, group));
 	stats_reasons_since(&stats->gpu_calls, &before->gpu_calls);
+	refused_since(stats, before);
 	stats->gpu_stacks -= before->gpu_stacks;
 	stats->gpu_stacks_skipped -= before->gpu_stacks_skipped;
 	stats->cpu_seconds -= before->cpu_seconds;
@@ -259,6 +293,25 @@ static void add_group(struct buf *dst, const struct run_stats *stats, enum count
 	add_members(dst, list);
 }
 
+static void add_refused(struct buf *dst, const struct run_stats *stats)
+{
+	const struct stats_refused *row;
+
+	if (!stats->nr_refused)
+		return;
+	buf_add_str(dst, ",\"refused\":[");
+	for (row = stats->refused; row < stats->refused + stats->nr_refused; row++) {
+		buf_add_str(dst, row == stats->refused ? "{\"container\":" : ",{\"container\":");
+		add_string(dst, row->container);
+		buf_add_str(dst, ",\"reason\":");
+		add_string(dst, row->reason);
+		buf_add_char(dst, ',');
+		add_count(dst, "count", row->count);
+		buf_add_char(dst, '}');
+	}
+	buf_add_char(dst, ']');
+}
+
 void stats_json(struct buf *dst, const struct run_stats *stats)
 {
 	enum counter_group group;
@@ -280,7 +333,9 @@ void stats_json(struct buf *dst, const struct run_stats *stats)
 	add_members(dst, &stats->clock);
 	for (group = COUNTER_WALK; group <= COUNTER_WAITS; group++)
 		add_group(dst, stats, group);
-	buf_add_str(dst, "},\"duration_seconds\":");
+	buf_add_char(dst, '}');
+	add_refused(dst, stats);
+	buf_add_str(dst, ",\"duration_seconds\":");
 	add_seconds(dst, stats->duration_seconds);
 	if (stats->rest_of) {
 		buf_add_str(dst, ",\"rest_of\":");

@@ -17,6 +17,7 @@
 struct buf;
 
 #define STATS_MAX_REASONS 64
+#define STATS_MAX_REFUSED 128
 
 struct stats_reason {
 	const char *name; /* static string, snake_case */
@@ -26,6 +27,12 @@ struct stats_reason {
 struct stats_reasons {
 	struct stats_reason reasons[STATS_MAX_REASONS];
 	size_t nr;
+};
+
+/* Work that was refused; the strings are borrowed from base/refusals.h. */
+struct stats_refused {
+	const char *container, *reason;
+	uint64_t count;
 };
 
 struct run_stats {
@@ -43,6 +50,8 @@ struct run_stats {
 	uint64_t gpu_stacks, gpu_stacks_skipped; /* of calls; skipped: over the rate */
 	struct stats_reasons waits; /* --wall and --off-cpu: switches, samples of waits */
 	struct stats_reasons files; /* problems of files: malformed, blocked, unreadable, ... */
+	struct stats_refused refused[STATS_MAX_REFUSED];
+	size_t nr_refused;
 	double startup_seconds;
 	double cpu_seconds; /* of bpfprof, user and system */
 	uint64_t rss_bytes, peak_rss_bytes, bpf_map_bytes, memory_bytes;
@@ -82,6 +91,9 @@ void stats_set_samples(struct run_stats *to, const struct run_stats *from);
  */
 void stats_since(struct run_stats *stats, const struct run_stats *before);
 void stats_reasons_since(struct stats_reasons *reasons, const struct stats_reasons *before);
+/* Further rows than STATS_MAX_REFUSED count for "others", with the reason "other". */
+void stats_add_refused(struct run_stats *stats, const char *container, const char *reason,
+		       uint64_t count);
 uint64_t stats_total(const struct stats_reasons *reasons);
 void stats_json(struct buf *dst, const struct run_stats *stats); /* one line, no newline */
 /*

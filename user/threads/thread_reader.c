@@ -74,6 +74,7 @@ int thread_reader_open(struct thread_reader *reader, const struct session_option
 	int err;
 
 	*reader = (struct thread_reader){ 0 };
+	refusals_init(&reader->refusals);
 	file_limit_raise();
 	err = session_open(&reader->session, options ? options : &alone);
 	if (!err)
@@ -92,11 +93,14 @@ int thread_reader_open(struct thread_reader *reader, const struct session_option
 		err = processes_new(&reader->processes, parts, nr_parts, on_retire, walker);
 	if (err)
 		return err;
+	deadline_set_refusals(reader->runner, &reader->refusals);
+	images_set_refusals(reader->images, &reader->refusals);
 	images_set_private(reader->images, private_files_open, reader->private_files);
 	walker->session = &reader->session;
 	walker->runner = reader->runner;
 	walker->processes = reader->processes;
 	walker->images = reader->images;
+	walker->refusals = &reader->refusals;
 	return walker_init(walker);
 }
 
@@ -120,6 +124,7 @@ void thread_reader_close(struct thread_reader *reader)
 	private_files_free(reader->private_files);
 	containers_free(reader->containers);
 	deadline_runner_free(reader->runner);
+	refusals_fini(&reader->refusals);
 }
 
 void thread_read_end(struct thread_reader *reader, enum thread_owner owner)

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/deadline.h"
+#include "base/refusals.h"
 #include "kernel/session.h"
 #include "kernel/walk.h"
 
@@ -44,6 +45,7 @@ enum thread_owner {
 struct thread_reader {
 	struct session session;
 	struct walker walker;
+	struct refusals refusals;
 	struct deadline_runner *runner;
 	struct processes *processes;
 	struct images *images;
