@@ -149,7 +149,7 @@ def check_agent(pod, agent, name):
     same("limits", sorted(resources["limits"]), ["memory"])
     same("requests", sorted(resources["requests"]), ["cpu", "memory"])
     same("ports", agent["ports"], [{"name": "metrics", "containerPort": 9464}])
-    for probe, path in (("startupProbe", "/readyz"), ("readinessProbe", "/readyz"),
+    for probe, path in (("startupProbe", "/healthz"), ("readinessProbe", "/readyz"),
                         ("livenessProbe", "/healthz")):
         same(probe, agent[probe]["httpGet"], {"path": path, "port": "metrics"})
     slow = agent["livenessProbe"]["periodSeconds"] * agent["livenessProbe"]["failureThreshold"]

@@ -195,10 +195,10 @@ def mount(context, name, file, *mode):
     return fuse, place
 
 
-def map_files(context, folder, count, *more, **kwargs):
+def map_files(context, folder, count, *more, user=TENANT, **kwargs):
     """A program of another tenant that maps the files of a folder."""
     return context.spawn([context.helper("map_files", "map_files.c", "-pthread"), 90, folder, count, *more],
-                         plain=True, user=TENANT, group=TENANT, extra_groups=[], **kwargs)
+                         plain=True, user=user, group=user, extra_groups=[], **kwargs)
 
 
 def map_files_again_and_again(context, folder, count, *more):

@@ -1,23 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Work that was refused is counted for the tenant that asked for it; /readyz says when reading does not go on."""
 
+import contextlib
 import json
 import os
 import re
-import signal
 import subprocess
 import time
 
 from containers import wait_for
-from daemons import get, metrics_of
-from harness import BPFPROF, CAPS, check, test
+from daemons import ask, get, metrics_of
+from harness import BPFPROF, CAPS, Failure, check, test
 from test_daemon_http_limits import listening
-from test_loop import TENANT, Neighbour, map_files, mount, let_go, silence, texts_of
+from test_loop import TENANT, Neighbour, let_go, map_files, mount, silence, texts_of
 
 BESIDE = True
 LOCK = "loop"
 NR_FILES = 8000  # more than one tenant may have: half of 4 MiB are about 5,000
-STUCK_S = 10
 OTHER = TENANT + 1  # another user
 
 
@@ -63,3 +62,74 @@ def files_of_a_user(context):
     total = sum(row["count"] for row in rows)
     check(total >= counts[name, "files"], "%d in the profiles, %d in /metrics" % (total, counts[name, "files"]))
     near.check(context, "\n".join(texts_of(daemon)))
+
+
+def ready(port):
+    """The status of /readyz and what it says; None: no answer."""
+    with contextlib.suppress(OSError):
+        status, _, text = get(port, "/readyz")
+        return status, text.strip()
+    return None, ""
+
+
+@contextlib.contextmanager
+def threads_stopped(context, daemon, port):
+    """All threads of the daemon but its loop are stopped, at a moment when the loop does not wait for one."""
+    for _ in range(60):
+        with subprocess.Popen([context.helper("stop_threads", "stop_threads.c"), str(daemon.process.pid)],
+                              stdout=subprocess.PIPE) as stopper:
+            try:
+                check(stopper.stdout.readline() == b"stopped\n", "the threads were not stopped")
+                if all(ask_quickly(port) for _ in range(3)):
+                    yield
+                    return
+            finally:
+                stopper.kill()
+    raise Failure("the loop always waits for the thread")
+
+
+def ask_quickly(port):
+    with contextlib.suppress(OSError):
+        return b" 200 " in ask(port, b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 0.5)
+    return False
+
+
+@test(modes=CAPS)
+def ready_again(context):
+    """/readyz says when the thread that reads files and processes does not go on, and when it does again."""
+    daemon, port = listening(context)
+    check(ready(port) == (200, "ok"), ready(port))
+    with threads_stopped(context, daemon, port):
+        stopped = time.monotonic()
+        wait_for("still ready", lambda: ready(port)[0] == 503, 30)
+        after = time.monotonic() - stopped
+        said = ready(port)[1]
+        context.note("after %.1f s: %s" % (after, said))
+        check(re.fullmatch(r"not ready: reading files and processes has not gone on for 1\d s", said), said)
+        check(get(port, "/healthz")[0] == 200, "not healthy")
+    wait_for("not ready again", lambda: ready(port) == (200, "ok"), 10)
+    check(daemon.end() == 0, "exit status %s" % daemon.process.returncode)
+
+
+@test(modes=CAPS)
+def all_calls_hang(context):
+    """Two users have more silent file systems than calls may hang: /readyz and the refused calls say so."""
+    servers = []
+    for number in range(32):
+        fuse, place = mount(context, "mount%d" % number, BPFPROF, "unread")
+        servers.append(fuse)
+        user = TENANT if number < 20 else OTHER
+        check(map_files(context, place, 1, stdout=subprocess.PIPE, user=user).stdout.readline(), "it maps nothing")
+    context.stack.callback(let_go, *servers)
+    silence(*servers)
+    daemon, port = listening(context)
+    wait_for("still ready", lambda: ready(port)[0] == 503, 60)
+    said = ready(port)[1]
+    check(said == "not ready: so many calls to file systems hang that no further one is tried", said)
+    name = "uid %d" % TENANT
+    wait_for("no call was refused", lambda: refused(port).get((name, "calls"), 0) > 0, 60)
+    context.note("refused: %s" % refused(port))
+    check(get(port, "/healthz")[0] == 200, "not healthy")
+    let_go(*servers)
+    wait_for("not ready again", lambda: ready(port) == (200, "ok"), 30)
+    check(daemon.end() == 0, "exit status %s" % daemon.process.returncode)

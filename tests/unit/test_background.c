@@ -9,6 +9,7 @@
 
 #include "base/background.h"
 #include "base/deadline.h"
+#include "base/refusals.h"
 #include "base/time.h"
 
 #define SLOW_MS 300
@@ -81,11 +82,14 @@ static int post(struct shared *shared, background_fn fn, uint32_t key, uint32_t 
 	return background_post(shared->background, &job);
 }
 
+static struct refusals refusals;
+
 static struct shared begin(void)
 {
 	struct shared shared = { 0 };
 
-	cr_assert_eq(background_new(&shared.background, NULL, 4), 0);
+	refusals_init(&refusals);
+	cr_assert_eq(background_new(&shared.background, &refusals, 4), 0);
 	return shared;
 }
 
@@ -183,6 +187,16 @@ Test(background, quiet_time_is_not_saved_up)
 	background_free(shared.background);
 }
 
+/* The only row that there is. */
+static uint64_t nr_refused(uint32_t tenant, enum refusal reason)
+{
+	const struct refused *row = (const void *)refusals.rows.oldest;
+
+	return refusals.rows.nr == 1 && row->of.tenant == tenant && row->of.reason == reason
+		       ? row->count
+		       : 0;
+}
+
 Test(background, memory_is_shared_fairly)
 {
 	struct shared shared = begin();
@@ -202,10 +216,32 @@ Test(background, memory_is_shared_fairly)
 	cr_expect_geq(nr, 8);
 	cr_expect_eq(background_post(shared.background, &job), -ENOSPC);
 	cr_expect_eq(background_counts(shared.background).refused, 2);
+	cr_expect_eq(nr_refused(1, REFUSAL_JOB), 2);
 	job.key = 2;
 	job.tenant = 2;
 	cr_expect_eq(background_post(shared.background, &job), 0);
 	background_free(shared.background); /* drops them */
+}
+
+Test(background, stalls_are_seen)
+{
+	struct shared shared = begin();
+	uint64_t now_ns = time_monotonic_ns();
+
+	cr_expect_eq(background_stalled_ns(NULL, now_ns), 0);
+	cr_expect_eq(background_stalled_ns(shared.background, now_ns + NS_PER_SECOND), 0);
+	background_pause(shared.background);
+	cr_assert_eq(post(&shared, count, 1, 1, 1), 0);
+	now_ns = time_monotonic_ns();
+	cr_assert_eq(post(&shared, count, 1, 1, 2), 0);
+	cr_expect_geq(background_stalled_ns(shared.background, now_ns + NS_PER_SECOND),
+		      NS_PER_SECOND, "since the first one came");
+	background_resume(shared.background);
+	wait_done(&shared, 2);
+	while (!background_is_idle(shared.background))
+		background_poll(shared.background, NULL, 0, 1);
+	cr_expect_eq(background_stalled_ns(shared.background, now_ns + NS_PER_SECOND), 0);
+	background_free(shared.background);
 }
 
 /* Events of processes are small, and come through when samples are refused. */
@@ -320,6 +356,7 @@ Test(background, late_jobs_may_not_wait)
 	cr_assert_eq(post(&shared, note_late, 1, 1, 3), 0);
 	cr_expect(background_finish(shared.background, 10000));
 	cr_expect_eq(shared.nr_late, 1);
+	cr_expect_eq(nr_refused(1, REFUSAL_LATE_JOB), 1);
 	background_free(shared.background);
 }
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/deadline.h"
+#include "base/refusals.h"
 #include "base/time.h"
 
 /* Jobs that hang wait here until the test releases them. */
@@ -214,23 +215,34 @@ Test(deadline, one_call_of_a_key_hangs, .init = setup)
 Test(deadline, kinds_have_limits_of_their_own, .init = setup)
 {
 	struct deadline_runner *runner;
+	struct refusals refusals;
 	struct sum sum = { .a = 1 };
 	uint32_t i;
 
 	cr_assert_eq(deadline_runner_new(&runner), 0);
+	refusals_init(&refusals);
+	deadline_set_refusals(runner, &refusals);
+	cr_expect_not(deadline_is_full(runner, DEADLINE_KIND_MOUNT));
 	for (i = 0; i < DEADLINE_MAX_MOUNTS; i++)
 		cr_assert_eq(deadline_run(runner, deadline_mount(i), hang, let_go, &sum,
-					  sizeof(sum), 30),
+					  sizeof(sum), 100),
 			     -ETIMEDOUT);
+	cr_expect_eq(refusals.rows.nr, 0);
 	cr_expect_eq(deadline_run(runner, deadline_mount(i), add, NULL, &sum, sizeof(sum), 10000),
 		     -EBUSY);
+	cr_expect_eq(refusals.rows.nr, 1);
+	cr_expect(deadline_is_full(runner, DEADLINE_KIND_MOUNT));
+	cr_expect_not(deadline_is_full(runner, DEADLINE_KIND_NODE));
+	cr_expect_not(deadline_is_full(runner, DEADLINE_KIND_PROCESS));
 	cr_expect_eq(deadline_run(runner, deadline_process(1), add, NULL, &sum, sizeof(sum), 10000),
 		     0);
 	cr_expect_eq(deadline_run(runner, DEADLINE_NODE, add, NULL, &sum, sizeof(sum), 10000), 0);
 	for (i = 0; i < DEADLINE_MAX_MOUNTS; i++)
 		sem_post(&gate);
 	wait_unstuck(runner, 0);
+	cr_expect_not(deadline_is_full(runner, DEADLINE_KIND_MOUNT));
 	deadline_runner_free(runner);
+	refusals_fini(&refusals);
 }
 
 /* The runner is freed first, and the hanging thread ends later: it must not touch freed memory. */

@@ -65,6 +65,7 @@ struct background {
 	size_t bytes;
 	uint64_t spent_ns; /* of the lane that was served last */
 	uint64_t job_start_ns;
+	uint64_t progress_ns; /* when a job began or ended, or came while there was none */
 	uint32_t tenant; /* of the present job */
 	bool late; /* the present job is late */
 	struct background_counts counts;
@@ -183,12 +184,13 @@ static void job_run(struct background *b, struct lane *lane, bool late)
 	b->counts.late += late;
 	if (late)
 		refusals_count(b->refusals, job->tenant, REFUSAL_LATE_JOB);
-	b->job_start_ns = start_ns;
+	b->job_start_ns = b->progress_ns = start_ns;
 	b->tenant = job->tenant;
 	b->late = late;
 	job->fn(job->arg, job->data, job->bytes, late);
 	b->late = false;
-	lane->spent_ns += time_monotonic_ns() - start_ns;
+	b->progress_ns = time_monotonic_ns();
+	lane->spent_ns += b->progress_ns - start_ns;
 	budget_spend(&lane->cpu, time_thread_cpu_ns() - cpu_ns);
 	job_free(b, job);
 }
@@ -365,6 +367,8 @@ int background_post(struct background *b, const struct background_job *from)
 			     .bytes = from->bytes };
 	if (from->bytes)
 		memcpy(job->data, from->data, from->bytes);
+	if (background_is_idle(b))
+		b->progress_ns = job->posted_ns;
 	key->nr_jobs++;
 	if (!lane->first && lane->spent_ns < b->spent_ns)
 		lane->spent_ns = b->spent_ns;
@@ -388,6 +392,11 @@ bool background_has(const struct background *b, uint32_t key)
 bool background_is_idle(const struct background *b)
 {
 	return !b || (!b->bytes && !b->running);
+}
+
+uint64_t background_stalled_ns(const struct background *b, uint64_t now_ns)
+{
+	return background_is_idle(b) ? 0 : now_ns - b->progress_ns;
 }
 
 bool background_may_wait(const struct background *b)

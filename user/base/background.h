@@ -56,6 +56,8 @@ int background_post(struct background *background, const struct background_job *
 /* Does a job of that key wait or run? */
 bool background_has(const struct background *background, uint32_t key);
 bool background_is_idle(const struct background *background); /* no job waits or runs */
+/* For how long no job has begun or ended, though one runs or waits. 0: there is none. */
+uint64_t background_stalled_ns(const struct background *background, uint64_t now_ns);
 /* May the caller wait for files? The loop while no job may run, and jobs that are not late. */
 bool background_may_wait(const struct background *background);
 

@@ -301,16 +301,17 @@ static void worker_put(struct deadline_runner *runner, struct worker *w)
 		runner->worker = w;
 }
 
+static const struct {
+	unsigned int all, tenant;
+} limits[] = {
+	[DEADLINE_KIND_NODE] = { DEADLINE_MAX_NODE, DEADLINE_MAX_NODE },
+	[DEADLINE_KIND_PROCESS] = { DEADLINE_MAX_PROCESSES, DEADLINE_TENANT_PROCESSES },
+	[DEADLINE_KIND_MOUNT] = { DEADLINE_MAX_MOUNTS, DEADLINE_TENANT_MOUNTS },
+};
+
 /* May a call of that key begin? */
 static bool is_free(const struct deadline_runner *runner, uint64_t key, uint32_t tenant)
 {
-	static const struct {
-		unsigned int all, tenant;
-	} limits[] = {
-		[DEADLINE_KIND_NODE] = { DEADLINE_MAX_NODE, DEADLINE_MAX_NODE },
-		[DEADLINE_KIND_PROCESS] = { DEADLINE_MAX_PROCESSES, DEADLINE_TENANT_PROCESSES },
-		[DEADLINE_KIND_MOUNT] = { DEADLINE_MAX_MOUNTS, DEADLINE_TENANT_MOUNTS },
-	};
 	const struct stuck_calls *stuck = runner->stuck;
 	const struct stuck_call *at;
 	unsigned int nr = 0, nr_tenant = 0;
@@ -415,6 +416,17 @@ void deadline_runner_forked(struct deadline_runner *runner)
 unsigned int deadline_nr_stuck(const struct deadline_runner *runner)
 {
 	return atomic_load(&runner->stuck->nr);
+}
+
+bool deadline_is_full(const struct deadline_runner *runner, enum deadline_kind kind)
+{
+	const struct stuck_calls *stuck = runner->stuck;
+	const struct stuck_call *at;
+	unsigned int nr = 0;
+
+	for (at = stuck->calls; at < stuck->calls + MAX_CALLS; at++)
+		nr += atomic_load(&at->nr) && at->key >> 32 == kind;
+	return nr >= limits[kind].all;
 }
 
 uint64_t deadline_last_stuck(const struct deadline_runner *runner)

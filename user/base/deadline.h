@@ -92,6 +92,8 @@ struct deadline_wait deadline_last_wait(const struct deadline_runner *runner);
 void deadline_runner_forked(struct deadline_runner *runner);
 
 unsigned int deadline_nr_stuck(const struct deadline_runner *runner);
+/* Do as many calls of that kind hang as may hang at once? */
+bool deadline_is_full(const struct deadline_runner *runner, enum deadline_kind kind);
 
 /*
  * The number of the last abandoned call (0: there was none), and whether a call still hangs: a caller

@@ -8,7 +8,9 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "base/background.h"
 #include "base/buf.h"
+#include "base/deadline.h"
 #include "base/time.h"
 #include "daemon/http.h"
 #include "daemon/http_clients.h"
@@ -24,6 +26,7 @@
 #define METRICS_BYTES (1U << 20)
 #define METRICS_NS NS_PER_SECOND /* one snapshot serves all requests for so long */
 #define LATE_INTERVALS 2
+#define STALLED_NS (10 * NS_PER_SECOND)
 
 static void head(struct buf *dst, const char *name, const char *type, const char *help)
 {
@@ -293,6 +296,35 @@ static void health(const struct daemon *daemon, struct http_reply *reply)
 		buf_printf(reply->body, "no profile written for %.0f s\n", (double)since_ns / 1e9);
 }
 
+/* It samples, as the server starts after the sampler. Can it also read files and processes? */
+static void ready(const struct daemon *daemon, struct http_reply *reply)
+{
+	static const char *const kinds[] = { [DEADLINE_KIND_NODE] = "to files of the node",
+					     [DEADLINE_KIND_PROCESS] = "to processes",
+					     [DEADLINE_KIND_MOUNT] = "to file systems" };
+	const struct sampler *sampler = &daemon->sampler;
+	uint64_t stalled_ns = background_stalled_ns(sampler->background, time_monotonic_ns());
+	enum deadline_kind kind;
+
+	reply->status = 503;
+	if (stalled_ns > STALLED_NS) {
+		buf_printf(reply->body,
+			   "not ready: reading files and processes has not gone on for %.0f s\n",
+			   (double)stalled_ns / 1e9);
+		return;
+	}
+	for (kind = DEADLINE_KIND_NODE; kind <= DEADLINE_KIND_MOUNT; kind++) {
+		if (!deadline_is_full(sampler->reader.runner, kind))
+			continue;
+		buf_printf(reply->body,
+			   "not ready: so many calls %s hang that no further one is tried\n",
+			   kinds[kind]);
+		return;
+	}
+	reply->status = 200;
+	buf_add_str(reply->body, "ok\n");
+}
+
 static void answer(void *arg, const struct http_request *request, struct http_reply *reply)
 {
 	struct daemon *daemon = arg;
@@ -302,9 +334,8 @@ static void answer(void *arg, const struct http_request *request, struct http_re
 		metrics(daemon, reply);
 	} else if (!strcmp(path, "/healthz")) {
 		health(daemon, reply);
-	} else if (!strcmp(path, "/readyz")) { /* the server starts after the sampler */
-		reply->status = 200;
-		buf_add_str(reply->body, "ok\n");
+	} else if (!strcmp(path, "/readyz")) {
+		ready(daemon, reply);
 	} else {
 		remote_profile_answer(daemon, request, reply);
 	}
