@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/deadline.h"
+#include "base/refusals.h"
 #include "base/time.h"
 #include "elf/image.h"
 #include "proc/images.h"
@@ -389,6 +390,85 @@ Test(images, too_many)
 	cr_expect_eq(images_add(images, &vma, "", 1), BPFPROF_IMAGE_FIRST_FILE);
 	for (int i = IMAGE_FINE; i < IMAGE_NR_PROBLEMS; i++)
 		cr_expect(image_problem_name((enum image_problem)i));
+}
+
+static bool none_is_used(void *arg, uint32_t id)
+{
+	(void)arg;
+	(void)id;
+	return false;
+}
+
+/* One tenant that meets new files for ever leaves ids to the others. */
+Test(images, ids_are_shared, .timeout = 60)
+{
+	struct bpfprof_vma vma = { .dev = 0x100001, .ino = 1 };
+	uint64_t now_ns = SECOND;
+	uint32_t nr = 0;
+
+	for (;; vma.ino++) {
+		if (images_add(images, &vma, "", 1) != BPFPROF_IMAGE_NONE) {
+			nr++;
+			continue;
+		}
+		if (!images_nr_files(images))
+			break;
+		images_sweep(images, now_ns, now_ns, none_is_used, NULL, NULL);
+	}
+	cr_expect_leq(nr, IMAGES_MAX_IDS / 2);
+	cr_expect_geq(nr, IMAGES_MAX_IDS / 2 - 8);
+	vma.ino++;
+	cr_expect_neq(images_add(images, &vma, "", 2), BPFPROF_IMAGE_NONE, "another tenant");
+}
+
+/* The problem of an image with a copy is that of its bytes. */
+static int give_copy(uint64_t ino, uint32_t tenant, size_t bytes)
+{
+	const struct bpfprof_vma vma = { .dev = 0x100001, .ino = ino };
+	struct image *image = images_get(images, images_add(images, &vma, "", tenant));
+
+	return images_give_copy(images, image, calloc(1, 2 * bytes), 2 * bytes, bytes, NOW);
+}
+
+static uint64_t nr_copies_refused(const struct refusals *refusals, uint32_t tenant)
+{
+	const struct refused *row;
+
+	hash_table_each(&refusals->rows, row)
+		if (row->of.tenant == tenant && row->of.reason == REFUSAL_COPY)
+			return row->count;
+	return 0;
+}
+
+Test(images, copies_are_shared)
+{
+	const struct bpfprof_vma vma = { .dev = 0x100001, .ino = 1 };
+	struct refusals refusals;
+	uint64_t ino;
+	struct image *image = images_get(images, images_add(images, &vma, "", 1));
+
+	refusals_init(&refusals);
+	images_set_refusals(images, &refusals);
+	cr_expect_eq(images_copy_room(images, image, 64 << 20), IMAGE_COPY_MAX_BYTES);
+	for (ino = 2; ino < 10; ino++)
+		cr_assert_eq(give_copy(ino, 1, 1 << 20), -EIO);
+	cr_expect_eq(refusals.rows.nr, 0);
+	cr_expect_eq(give_copy(ino++, 1, 1), -ENOSPC, "it has all");
+	cr_expect_eq(images_copy_room(images, image, 1000), 0);
+	cr_expect_eq(nr_copies_refused(&refusals, 1), 2);
+	/* Other tenants take some of it. */
+	cr_expect_eq(give_copy(ino++, 2, 4 << 20), -EIO);
+	cr_expect_eq(give_copy(ino++, 2, 1), -ENOSPC);
+	cr_expect_eq(give_copy(ino++, 3, 2 << 20), -EIO);
+	cr_expect_eq(nr_copies_refused(&refusals, 1), 2 + 4 + 1, "five made room");
+	cr_expect_eq(nr_copies_refused(&refusals, 2), 1 + 1, "its only one made room");
+	cr_expect_eq(nr_copies_refused(&refusals, 3), 0);
+	/* Forgotten copies make room: for as many bytes as they had, and not their length. */
+	images_sweep(images, NOW + SECOND, NOW + SECOND, none_is_used, NULL, NULL);
+	cr_expect_eq(give_copy(ino++, 1, 8 << 20), -EIO);
+	cr_expect_eq(give_copy(ino++, 1, 1), -ENOSPC);
+	images_set_refusals(images, NULL);
+	refusals_fini(&refusals);
 }
 
 static bool is_even(void *arg, uint32_t id)

@@ -20,8 +20,12 @@ const struct counter refusals_counters[] = {
 	ROW(REFUSAL_CALL, "calls",
 	    "reads of files and processes that did not begin, as too many others hang"),
 	ROW(REFUSAL_FILE, "files", "new files beyond the share of what is known of files"),
+	ROW(REFUSAL_ID, "file_ids",
+	    "new files of a tenant that has met as many files, in the life of bpfprof, as it "
+	    "leaves to others of a million"),
 	ROW(REFUSAL_COPY, "copies",
-	    "files that only memory has, beyond the share of such memory that is kept"),
+	    "files that cannot be opened and whose copy from memory has no room, or made room for "
+	    "that of another tenant"),
 	ROW(REFUSAL_MAPPINGS, "mappings",
 	    "reads of mappings that were deferred for what such reads cost"),
 	ROW(REFUSAL_WALK, "walks",

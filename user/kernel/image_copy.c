@@ -91,7 +91,7 @@ struct copier {
 	struct deadline_runner *runner;
 	uint32_t pid;
 	char *data;
-	uint64_t len, used; /* used: bytes read */
+	uint64_t len, used, room; /* used: bytes read, at most room */
 	int err;
 };
 
@@ -103,8 +103,10 @@ static void copy_part(struct copier *copier, const struct part *part)
 	if (part->off >= copier->len)
 		return;
 	end = part->len < copier->len - part->off ? part->len : copier->len - part->off;
-	for (at = 0; at < end && copier->used < IMAGE_COPY_MAX_BYTES; at += n) {
+	for (at = 0; at < end && copier->used < copier->room; at += n) {
 		n = end - at < CHUNK_BYTES ? end - at : CHUNK_BYTES;
+		if (n > copier->room - copier->used)
+			n = copier->room - copier->used;
 		copier->err = memory_read(copier->session, copier->runner, copier->pid,
 					  part->va + at, copier->data + part->off + at, n);
 		if (copier->err && copier->err != -EFAULT)
@@ -152,7 +154,8 @@ static void copy_image(struct copier *copier, struct parts *parts, struct image 
 	}
 	copier->used = 0;
 	copier->len = copy_len(parts, image);
-	copier->data = copier->len ? calloc(1, copier->len) : NULL;
+	copier->room = images_copy_room(parts->images, image, copier->len);
+	copier->data = copier->len && copier->room ? calloc(1, copier->len) : NULL;
 	if (!copier->data)
 		return;
 	for (code = 0; code < 2; code++) {

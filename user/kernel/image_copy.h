@@ -18,8 +18,6 @@ struct images;
 struct process;
 struct session;
 
-#define IMAGE_COPY_MAX_BYTES (4U << 20)
-
 /* Could the file not be opened, and has it no copy yet? */
 bool image_copy_wanted(const struct image *image);
 

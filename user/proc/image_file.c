@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "proc/image_file.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -393,4 +395,15 @@ int image_file_fd(const struct elf_source *source)
 	const struct image_file *file = source->arg;
 
 	return source->read == image_file_read ? file->fd : -1;
+}
+
+int image_file_vdso(struct elf_image **ret)
+{
+	const Elf64_Ehdr *vdso = (const Elf64_Ehdr *)getauxval(AT_SYSINFO_EHDR);
+
+	if (!vdso)
+		return -ENOENT;
+	/* The kernel made this ELF file: its section headers come last. */
+	return elf_image_open_memory(ret, vdso,
+				     vdso->e_shoff + (size_t)vdso->e_shnum * vdso->e_shentsize);
 }

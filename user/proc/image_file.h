@@ -15,6 +15,7 @@
 #include "proc/image_find.h"
 
 struct deadline_runner;
+struct elf_image;
 struct elf_source;
 
 #define IMAGE_FILE_DEADLINE_MS 200 /* while sampling goes on */
@@ -43,6 +44,9 @@ int image_file_fd(const struct elf_source *source);
 
 /* Opens the file of an O_PATH descriptor for reading: a descriptor, or -1 and errno. */
 int image_file_reopen(int path_fd);
+
+/* The vDSO, in our own memory. 0 or -errno. */
+int image_file_vdso(struct elf_image **ret);
 
 /* Is dev (the kernel's encoding) anything but a disk file system mounted here? Reads mountinfo only. */
 bool image_file_dev_may_block(uint32_t dev);

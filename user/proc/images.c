@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "proc/images.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <uthash.h>
 
 #include "base/deadline.h"
+#include "base/hash_seed.h"
 #include "base/refusals.h"
 #include "base/shares.h"
 #include "base/time.h"
 #include "base/vec.h"
 #include "elf/image.h"
 #include "proc/blocked_devs.h"
+#include "proc/copy_room.h"
 #include "proc/folder_checks.h"
 #include "proc/image_file.h"
 #include "proc/origins.h"
@@ -25,6 +25,7 @@
 #define OWNED_SLACK_SECONDS 2 /* clocks are changed, and time stamps of files are coarse */
 #define MAX_WARM 48 /* images that may keep read windows and tables in memory */
 #define MAX_WARM_BYTES (12U << 20) /* of all tables and section headers together */
+#define NR_ID_LANES 1024
 #define HASH_BYTES 64 /* of an entry in by_key and by_id, about */
 
 struct image_key {
@@ -49,8 +50,10 @@ struct images {
 	uint32_t nr, cap_ids; /* by_id: NULL for forgotten images */
 	uint32_t nr_files;
 	uint32_t nr_open, max_open;
-	size_t copy_bytes;
 	struct shares shares; /* the bytes of files */
+	struct copy_room copies;
+	uint32_t ids_of[NR_ID_LANES]; /* tenants whose hashes collide share one */
+	uint64_t id_seed;
 	struct refusals *refusals; /* or NULL */
 	struct blocked_devs blocked;
 	struct folder_checks folders;
@@ -65,15 +68,30 @@ static size_t file_bytes(size_t path_len)
 	return sizeof(struct image_entry) + HASH_BYTES + path_len;
 }
 
+/* Takes the tenant's share of memory, and of ids: as many as it leaves to all others. */
+static bool share_take(struct images *images, uint32_t tenant, size_t bytes)
+{
+	uint32_t *ids = &images->ids_of[((tenant * 0x9e3779b97f4a7c15ULL ^ images->id_seed) *
+					 0x9e3779b97f4a7c15ULL) >>
+					54];
+	bool has_id = *ids < IMAGES_MAX_IDS - images->nr;
+
+	if (has_id && shares_take(&images->shares, tenant, bytes)) {
+		++*ids;
+		return true;
+	}
+	images->nr_problem[IMAGE_TOO_MANY]++;
+	refusals_count(images->refusals, tenant, has_id ? REFUSAL_FILE : REFUSAL_ID);
+	return false;
+}
+
 /* Adds an entry; it owns path, which is on the heap. NULL: out of memory, or too many images. */
 static struct image_entry *entry_add(struct images *images, char *path, uint32_t tenant)
 {
 	size_t bytes = file_bytes(path ? strlen(path) : 0);
 	struct image_entry *entry = NULL;
 
-	if (images->nr == IMAGES_MAX_IDS || !shares_take(&images->shares, tenant, bytes)) {
-		images->nr_problem[IMAGE_TOO_MANY]++;
-		refusals_count(images->refusals, tenant, REFUSAL_FILE);
+	if (!share_take(images, tenant, bytes)) {
 		free(path);
 		return NULL;
 	}
@@ -102,6 +120,8 @@ int images_new(struct images **ret, struct deadline_runner *runner, const char *
 	images->runner = runner;
 	images->max_open = cap;
 	shares_init(&images->shares, IMAGES_MAX_BYTES);
+	copy_room_init(&images->copies);
+	images->id_seed = hash_seed();
 	if (host_root) {
 		images->host_root = strdup(host_root);
 		if (!images->host_root)
@@ -208,10 +228,9 @@ static void entry_free(struct images *images, struct image_entry *entry)
 
 	image_close(images, image);
 	shares_give(&images->shares, image->tenant, file_bytes(strlen(image->path)));
-	images->copy_bytes -= image->copy_len;
+	copy_room_drop(&images->copies, image);
 	images->nr_files--;
 	free(image->path);
-	free(image->copy);
 	free(entry);
 }
 
@@ -226,6 +245,7 @@ void images_free(struct images *images)
 		if (images->by_id[i])
 			entry_free(images, images->by_id[i]);
 	shares_fini(&images->shares);
+	copy_room_fini(&images->copies);
 	origins_free(images->origins);
 	free(images->by_id);
 	free(images->host_root);
@@ -234,7 +254,7 @@ void images_free(struct images *images)
 
 void images_set_refusals(struct images *images, struct refusals *refusals)
 {
-	images->refusals = refusals;
+	images->refusals = images->copies.refusals = refusals;
 }
 
 static char *path_copy(const char *path)
@@ -409,17 +429,6 @@ static void close_oldest(struct images *images)
 		image_close(images, oldest);
 }
 
-static int open_vdso(struct elf_image **ret)
-{
-	const Elf64_Ehdr *vdso = (const Elf64_Ehdr *)getauxval(AT_SYSINFO_EHDR);
-
-	if (!vdso)
-		return -ENOENT;
-	/* The kernel made this ELF file: its section headers come last. */
-	return elf_image_open_memory(ret, vdso,
-				     vdso->e_shoff + (size_t)vdso->e_shnum * vdso->e_shentsize);
-}
-
 static int open_file(struct images *images, struct image *image, struct elf_image **ret)
 {
 	struct image_identity identity = {
@@ -468,7 +477,7 @@ int images_open(struct images *images, struct image *image, uint64_t now_ns)
 	if (image->copy)
 		err = elf_image_open_memory(&elf, image->copy, image->copy_len);
 	else if (image->id == BPFPROF_IMAGE_VDSO)
-		err = open_vdso(&elf);
+		err = image_file_vdso(&elf);
 	else
 		err = open_file(images, image, &elf);
 	if (err) {
@@ -493,16 +502,27 @@ uint64_t images_nr_way(const struct images *images, enum image_way way)
 	return nr;
 }
 
+size_t images_copy_room(struct images *images, const struct image *image, size_t len)
+{
+	return copy_room_left(&images->copies, image->tenant, len);
+}
+
 int images_give_copy(struct images *images, struct image *image, void *data, size_t len,
 		     size_t used, uint64_t now_ns)
 {
-	if (image->copy || images->copy_bytes + used > IMAGES_MAX_COPY_BYTES) {
-		if (!image->copy)
-			refusals_count(images->refusals, image->tenant, REFUSAL_COPY);
+	bool taken = !image->copy && copy_room_take(&images->copies, image, used);
+	struct image *other = NULL;
+
+	while (!image->copy && !taken &&
+	       (other = copy_room_victim(&images->copies, image->tenant, used))) {
+		images_fail(images, other, -EIO, now_ns);
+		copy_room_drop(&images->copies, other);
+		taken = copy_room_take(&images->copies, image, used);
+	}
+	if (!taken) {
 		free(data);
 		return -ENOSPC;
 	}
-	images->copy_bytes += used;
 	uncount_problem(images, image); /* the copy can be used */
 	image->problem = IMAGE_FINE;
 	image->way = IMAGE_WAY_MEMORY;

@@ -25,7 +25,8 @@
 
 #define IMAGES_MAX_BYTES (4U << 20) /* of entries of files, with their paths: about 10000 files */
 #define IMAGES_MAX_IDS                                                                             \
-	(1U << (BPFPROF_FRAME_SHIFT - BPFPROF_OFF_BITS)) /* in all, fit into a frame */
+	(1U << (BPFPROF_FRAME_SHIFT -                                                              \
+		BPFPROF_OFF_BITS)) /* in all, fit into a frame; tenants share them for ever */
 
 struct cfi;
 struct deadline_runner;
@@ -59,7 +60,7 @@ struct image {
 	struct elf_source source; /* elf reads from it and owns it */
 	struct cfi *cfi; /* made on first use, freed with elf */
 	void *copy; /* elf reads this if the file itself cannot be opened */
-	size_t copy_len;
+	size_t copy_len, copy_used; /* used: bytes that were written */
 	uint32_t holds; /* images_hold() */
 	int held_error; /* of images_fail() while it is held */
 };
@@ -84,13 +85,19 @@ uint32_t images_count(const struct images *images); /* ids are below this */
 /* Makes image->elf usable. 0, or -EIO with image->problem set. */
 int images_open(struct images *images, struct image *image, uint64_t now_ns);
 /*
+ * So many bytes of a file that cannot be opened may be copied: there is no more room for its tenant
+ * (copy_room.h), or these are IMAGE_COPY_MAX_BYTES. 0: too few for a file of len bytes, which is counted.
+ */
+size_t images_copy_room(struct images *images, const struct image *image, size_t len);
+/*
  * Takes over data, a copy of a file that cannot be opened, from the memory of a process. used: so many
- * of its len bytes were written. 0; -ENOSPC: the copies have reached their limit, data is freed; or
+ * of its len bytes were written. 0; -ENOSPC: they are more than the room above, data is freed; or
  * -EIO as above.
  */
 int images_give_copy(struct images *images, struct image *image, void *data, size_t len,
 		     size_t used, uint64_t now_ns);
 #define IMAGES_MAX_COPY_BYTES (8U << 20) /* of all copies together */
+#define IMAGE_COPY_MAX_BYTES (4U << 20)
 
 /*
  * Holds an open image: its elf and cfi stay, whatever else is opened. A failure takes effect when the
