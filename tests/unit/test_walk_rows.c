@@ -43,18 +43,18 @@ Test(walk_rows, rules_have_a_budget)
 
 	cr_assert_eq(rules_step(&walker, &image, off, &state, &reader, now_ns), 0);
 	cr_assert_eq(state.regs[UNWIND_RSP], 0x7000 + 48);
-	cr_assert_gt(walker.stepping.spent_ns, 0);
+	cr_assert_gt(walker.stepping.loop.spent_ns, 0);
 	/* A file whose steps took so long that nothing is left, of a minute. */
-	budget_spend(&walker.stepping, 60 * NS_PER_SECOND);
-	spent_ns = walker.stepping.spent_ns;
+	budget_spend(&walker.stepping.loop, 60 * NS_PER_SECOND);
+	spent_ns = walker.stepping.loop.spent_ns;
 	before = state;
 	cr_assert_not(rules_allowed(&walker));
 	cr_assert_eq(rules_step(&walker, &image, off, &state, &reader, now_ns),
 		     BPFPROF_STOP_MISS_RATE);
 	cr_assert_eq(memcmp(&state, &before, sizeof(state)), 0);
-	cr_assert_leq(walker.stepping.spent_ns, spent_ns);
+	cr_assert_leq(walker.stepping.loop.spent_ns, spent_ns);
 	/* It is earned again. */
-	walker.stepping.earned_ns -= 240 * NS_PER_SECOND;
+	walker.stepping.loop.earned_ns -= 240 * NS_PER_SECOND;
 	cr_assert_eq(rules_step(&walker, &image, off, &state, &reader, now_ns), 0);
 
 	images_free(walker.images);

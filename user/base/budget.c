@@ -11,6 +11,12 @@ bool budget_allows(struct budget *budget, uint32_t share, uint64_t saved_ns, uin
 	return budget->spent_ns < saved_ns;
 }
 
+struct budget *budget_of(struct tenant_budgets *budgets, uint32_t tenant)
+{
+	return tenant ? &budgets->of[(tenant * 0x9e3779b97f4a7c15ULL >> 32) % BUDGET_NR_TENANTS]
+		      : &budgets->loop;
+}
+
 void budget_spend(struct budget *budget, uint64_t ns)
 {
 	budget->spent_ns += ns;

@@ -73,11 +73,11 @@ struct sampler {
 	size_t nr_observers;
 	struct thread_reader reader; /* the session, and the facts about processes */
 	bool cut_map_reported; /* the user knows that a map of JIT code was not read whole */
-	struct budget asking; /* time for finding containers */
+	struct tenant_budgets asking; /* time for finding containers */
 	uint64_t expire_ns; /* when containers that have ended are forgotten next */
 	uint64_t nr_container_deferred, nr_container_outside;
 	uint64_t nr_tagged; /* samples with a container */
-	struct budget ranking; /* time for reading environments */
+	struct tenant_budgets ranking; /* time for reading environments */
 	struct sampler_ranks_stats ranks;
 	uint64_t nr_gil_unknown; /* Python samples left out by --gil whose GIL is not known */
 	struct codes *codes;

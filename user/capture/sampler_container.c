@@ -19,7 +19,7 @@
 
 /*
  * The search for a new container reads some files, and samples wait meanwhile: at most 10% of the
- * time, and a fifth of a second at once.
+ * time for one tenant, and a fifth of a second at once.
  */
 #define ASK_SHARE 10
 #define ASK_SAVED_NS (NS_PER_SECOND / 5)
@@ -70,6 +70,7 @@ bool sampler_container_is_settled(const struct process *process, uint64_t now_ns
 const struct container *sampler_container(struct sampler *sampler, struct process *process)
 {
 	struct process_owner *owner = process->owner;
+	struct budget *budget = budget_of(&sampler->asking, background_tenant());
 	const struct container *found;
 	uint64_t now_ns;
 
@@ -79,7 +80,7 @@ const struct container *sampler_container(struct sampler *sampler, struct proces
 	now_ns = time_monotonic_ns();
 	if (now_ns < owner->container_due_ns || !background_may_wait(sampler->background))
 		return owner->container;
-	if (!budget_allows(&sampler->asking, ASK_SHARE, ASK_SAVED_NS, now_ns)) {
+	if (!budget_allows(budget, ASK_SHARE, ASK_SAVED_NS, now_ns)) {
 		sampler->nr_container_deferred++;
 		refusals_count(&sampler->reader.refusals, process->tenant, REFUSAL_CONTAINER);
 		return owner->container;
@@ -90,7 +91,7 @@ const struct container *sampler_container(struct sampler *sampler, struct proces
 		owner->container = found;
 		process->tenant = tenant_of(found);
 	}
-	budget_spend(&sampler->asking, time_monotonic_ns() - now_ns);
+	budget_spend(budget, time_monotonic_ns() - now_ns);
 	owner->container_wait_ns = owner->container_wait_ns
 					   ? owner->container_wait_ns * ASK_AGAIN_FACTOR
 					   : ASK_AGAIN_NS;

@@ -17,7 +17,9 @@
 #include "proc/usage.h"
 #include "bpfprof.h"
 
-/* A read takes some 30 us. Reads take at most 10% of the time, however many programs start. */
+/*
+ * A read takes some 30 us. Reads for one tenant take at most 10% of the time, however many programs start.
+ */
 #define ASK_SHARE 10
 #define ASK_SAVED_NS (NS_PER_SECOND / 10)
 #define CGROUP_MAX_BYTES 4096
@@ -71,6 +73,7 @@ bool sampler_ranks_are_settled(const struct process *process)
 
 void sampler_ranks_scan(struct sampler *sampler, struct process *process)
 {
+	struct budget *budget = budget_of(&sampler->ranking, background_tenant());
 	uint64_t start_ns;
 	uint32_t pid;
 
@@ -93,12 +96,12 @@ void sampler_ranks_scan(struct sampler *sampler, struct process *process)
 	if (!background_may_wait(sampler->background))
 		return;
 	start_ns = time_monotonic_ns();
-	if (!budget_allows(&sampler->ranking, ASK_SHARE, ASK_SAVED_NS, start_ns)) {
+	if (!budget_allows(budget, ASK_SHARE, ASK_SAVED_NS, start_ns)) {
 		sampler->ranks.deferred++;
 		refusals_count(&sampler->reader.refusals, process->tenant, REFUSAL_ENVIRONMENT);
 		return;
 	}
 	ranks_read(sampler, process, pid);
 	sampler->ranks.read++;
-	budget_spend(&sampler->ranking, time_monotonic_ns() - start_ns);
+	budget_spend(budget, time_monotonic_ns() - start_ns);
 }

@@ -40,7 +40,7 @@ struct walker {
 	uint64_t *row_buffer; /* CFI_PAGE_MAX_ROWS */
 	struct anon_code *anon_code;
 	/* Time budgets: mappings; pages of rows; rules from code; steps by complete rules. */
-	struct budget reading, building, learning, stepping;
+	struct tenant_budgets reading, building, learning, stepping;
 	uint64_t vma_reads, vma_deferred, vma_timeouts, vmas_too_many;
 	/*
 	 * Pieces of code without tables: with a rule found, without one, put off for lack of time.

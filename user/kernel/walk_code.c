@@ -257,7 +257,8 @@ static int page_learn(struct walker *walker, struct image *image, uint64_t off, 
 
 static bool learning_allowed(struct walker *walker, uint64_t now_ns)
 {
-	bool allowed = budget_allows(&walker->learning, LEARN_SHARE, LEARN_SAVED_NS, now_ns);
+	bool allowed = budget_allows(budget_of(&walker->learning, background_tenant()), LEARN_SHARE,
+				     LEARN_SAVED_NS, now_ns);
 
 	walker->code_deferred += !allowed;
 	if (!allowed)
@@ -271,7 +272,8 @@ static void learning_done(struct walker *walker, uint64_t spent_ns, uint64_t row
 		walker->code_unexplained++;
 	else
 		walker->code_learned++;
-	budget_spend(&walker->learning, spent_ns > LEARN_MIN_NS ? spent_ns : LEARN_MIN_NS);
+	budget_spend(budget_of(&walker->learning, background_tenant()),
+		     spent_ns > LEARN_MIN_NS ? spent_ns : LEARN_MIN_NS);
 }
 
 uint64_t code_row_learn(struct walker *walker, struct image *image, uint64_t off, bool exact,

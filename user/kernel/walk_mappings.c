@@ -139,7 +139,7 @@ static void open_images(struct walker *walker, struct process *process,
 	if (wanted) {
 		image_copies_take(walker->images, walker->session, walker->runner, process, now_ns,
 				  &cost_ns);
-		budget_spend(&walker->reading, cost_ns);
+		budget_spend(budget_of(&walker->reading, background_tenant()), cost_ns);
 	}
 	for (i = 0; i < nr; i++) {
 		image = images_get(walker->images, (uint32_t)mappings[i].image);
@@ -259,7 +259,7 @@ static void origin_take(struct walker *walker, const struct process *process,
 	if (c->origin.flags & BPFPROF_ORIGIN_OUR_MOUNTS && !origin_is_here(&origin)) {
 		vmas_read(walker->session, walker->runner, c->own_pid, VMAS_ROOT, root_take, &root,
 			  &cost_ns);
-		budget_spend(&walker->reading, cost_ns);
+		budget_spend(budget_of(&walker->reading, background_tenant()), cost_ns);
 	}
 	origin.root = root;
 	origins_set(images_origins(walker->images), &origin);
@@ -280,7 +280,7 @@ static int mappings_take(struct walker *walker, struct process *process, struct 
 
 	open_images(walker, process, c->mappings, c->nr, now_ns);
 	remapped_find(&remapped, &c->mappings, &c->nr);
-	budget_spend(&walker->reading, remapped.cost_ns);
+	budget_spend(budget_of(&walker->reading, background_tenant()), remapped.cost_ns);
 	differ = process_mappings_set(process, c->mappings, c->nr);
 	process_ns_context_set(process, &c->ns_context);
 	process->tenant = tenant_of(process->tenant, c->origin.uid);
@@ -334,7 +334,8 @@ int walker_refresh(struct walker *walker, struct process *process, uint64_t now_
 	int err;
 
 	process->reread_ns = 0;
-	if (!budget_allows(&walker->reading, READ_SHARE, NS_PER_SECOND / READ_SHARE, start_ns)) {
+	if (!budget_allows(budget_of(&walker->reading, background_tenant()), READ_SHARE,
+			   NS_PER_SECOND / READ_SHARE, start_ns)) {
 		walker->vma_deferred++;
 		refusals_count(walker->refusals, process->tenant, REFUSAL_MAPPINGS);
 		return -EAGAIN;
@@ -345,7 +346,7 @@ int walker_refresh(struct walker *walker, struct process *process, uint64_t now_
 	process_read_took(process, cost_ns, err == -ETIMEDOUT);
 	/* A job that waits takes no time from other processes. */
 	if (err != -ETIMEDOUT || !background_tenant())
-		budget_spend(&walker->reading, cost_ns);
+		budget_spend(budget_of(&walker->reading, background_tenant()), cost_ns);
 	/* The pid may belong to another process by now. */
 	if (err > 0 && c.task.start_ns == process->start_ns && c.task.exec_id == process->exec_id)
 		err = mappings_take(walker, process, &c, was_void, now_ns);

@@ -90,8 +90,8 @@ uint64_t rows_look_up(struct walker *walker, struct image *image, uint64_t off, 
 	const uint64_t *rows = tables_page(walker->tables, image->id, page, now_ns, &nr);
 
 	if (!rows) {
-		if (!budget_allows(&walker->building, BUILD_SHARE, BUILD_SAVED_NS,
-				   time_monotonic_ns())) {
+		if (!budget_allows(budget_of(&walker->building, background_tenant()), BUILD_SHARE,
+				   BUILD_SAVED_NS, time_monotonic_ns())) {
 			refusals_count(walker->refusals, background_tenant(), REFUSAL_WALK);
 			return 0;
 		}
@@ -99,7 +99,8 @@ uint64_t rows_look_up(struct walker *walker, struct image *image, uint64_t off, 
 		if (image->cfi)
 			cfi_forget_unproven(image->cfi, page);
 		nr = (uint32_t)rows_build(walker, image, page, now_ns);
-		budget_spend(&walker->building, time_thread_cpu_ns() - start_ns);
+		budget_spend(budget_of(&walker->building, background_tenant()),
+			     time_thread_cpu_ns() - start_ns);
 		rows = walker->row_buffer;
 	}
 	return rows_find(rows, nr, off & 0xffff, exact);
@@ -107,8 +108,8 @@ uint64_t rows_look_up(struct walker *walker, struct image *image, uint64_t off, 
 
 bool rules_allowed(struct walker *walker)
 {
-	bool allowed =
-		budget_allows(&walker->stepping, STEP_SHARE, STEP_SAVED_NS, time_monotonic_ns());
+	bool allowed = budget_allows(budget_of(&walker->stepping, background_tenant()), STEP_SHARE,
+				     STEP_SAVED_NS, time_monotonic_ns());
 
 	if (!allowed)
 		refusals_count(walker->refusals, background_tenant(), REFUSAL_WALK);
@@ -126,6 +127,7 @@ uint32_t rules_step(struct walker *walker, struct image *image, uint64_t off,
 	start_ns = time_thread_cpu_ns();
 	if (!images_open_cfi(walker->images, image, now_ns))
 		stop = (uint32_t)cfi_step(image->cfi, off, state, reader);
-	budget_spend(&walker->stepping, time_thread_cpu_ns() - start_ns);
+	budget_spend(budget_of(&walker->stepping, background_tenant()),
+		     time_thread_cpu_ns() - start_ns);
 	return stop;
 }
