@@ -5,9 +5,11 @@ import contextlib
 import json
 import os
 import re
+import secrets
 import subprocess
 import time
 
+import containers
 from containers import wait_for
 from daemons import ask, get, metrics_of
 from harness import BPFPROF, CAPS, Failure, check, test
@@ -136,4 +138,22 @@ def all_calls_hang(context):
     check(get(port, "/healthz")[0] == 200, "not healthy")
     let_go(*servers)
     wait_for("not ready again", lambda: ready(port) == (200, "ok"), 30)
+    check(daemon.end() == 0, "exit status %s" % daemon.process.returncode)
+
+
+@test(modes=CAPS)
+def files_of_a_container(context):
+    """The same of a container, which has the name that its stacks have."""
+    containerd = containers.start(context)
+    layer = containers.base_layer()
+    layer.program(context.helper("map_files", "map_files.c", "-pthread"), "/app/map")
+    for number in range(NR_FILES):
+        layer.file("/many/lib%d" % number, b"x" * 64)
+    daemon, port = listening(context)
+    pod = "refused-" + secrets.token_hex(3)
+    containerd.run(containerd.image("many", [layer]), ["/app/map", "60", "/many", str(NR_FILES)], name="mapper",
+                   pod=containers.Pod(pod, "ml"))
+    name = "ml/%s/mapper" % pod
+    wait_for("no file was refused", lambda: refused(port).get((name, "files"), 0) > 100, 60)
+    wait_for("it is not logged", lambda: name in [line["container"] for line in daemon.said("work refused")], 10)
     check(daemon.end() == 0, "exit status %s" % daemon.process.returncode)
