@@ -16,7 +16,22 @@ struct deadline_runner;
 struct session;
 
 #define MEMORY_DEADLINE_MS 200
+#define MEMORY_MAX_PIECES 10
 
+/* Memory of a process at va, at most BPFPROF_MEMORY_BYTES. */
+struct memory_piece {
+	uint64_t va;
+	void *dst;
+	uint32_t len;
+	int err; /* result: 0, -EFAULT or -errno */
+};
+
+/*
+ * Reads pieces[0..nr), at most MEMORY_MAX_PIECES, under one deadline. 0: each piece has its result;
+ * -ESRCH, -ETIMEDOUT, -EAGAIN (no time is left), -EBUSY (all slots hang), -errno.
+ */
+int memory_read_pieces(struct session *session, struct deadline_runner *runner, uint32_t pid,
+		       struct memory_piece *pieces, size_t nr);
 /*
  * Reads exactly len bytes at va of process pid. 0, -EFAULT, -ESRCH, -ETIMEDOUT, -EBUSY (all slots
  * hang), -errno.
