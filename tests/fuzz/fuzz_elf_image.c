@@ -5,7 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "elf/unrelocate.h"
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* As if the file were loaded, and its head copied from memory. */
+static void unrelocate(const uint8_t *data, size_t size)
+{
+	struct elf_loaded loaded;
+	uint8_t *copy = malloc(size);
+
+	if (!copy)
+		return;
+	memcpy(copy, data, size);
+	elf_unrelocate_head(copy, size, 0x7f0000000000, &loaded);
+	elf_unrelocate_dynamic(copy, size, loaded.bias);
+	free(copy);
+}
 
 /* Headers, sections, build id and the two translations, which must undo each other. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -18,6 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	size_t nr, i;
 	int len;
 
+	unrelocate(data, size);
 	if (elf_image_open_memory(&img, data, size)) {
 		if (img)
 			abort();

@@ -403,7 +403,7 @@ static struct counting *counting_new(struct elf_source *source)
 		c->data[i] = (char)(i * 2654435761U >> 24);
 	memcpy(c->data, &t, sizeof(t));
 	c->limit = sizeof(c->data);
-	*source = (struct elf_source){ counting_read, counting_close, c, sizeof(c->data) };
+	*source = (struct elf_source){ counting_read, counting_close, c, sizeof(c->data), false };
 	return c;
 }
 

@@ -13,6 +13,7 @@
 #include "base/time.h"
 #include "elf/image.h"
 #include "proc/images.h"
+#include "proc/copy_room.h"
 #include "test_elf_fixture.h"
 #include "images_made.h"
 
@@ -421,13 +422,20 @@ Test(images, ids_are_shared, .timeout = 60)
 	cr_expect_neq(images_add(images, &vma, "", 2), BPFPROF_IMAGE_NONE, "another tenant");
 }
 
-/* The problem of an image with a copy is that of its bytes. */
-static int give_copy(uint64_t ino, uint32_t tenant, size_t bytes)
+/* Takes room for a new file of the tenant. As the copies of memory, others give back what they have. */
+static bool copy_take(uint64_t ino, uint32_t tenant, size_t bytes)
 {
 	const struct bpfprof_vma vma = { .dev = 0x100001, .ino = ino };
-	struct image *image = images_get(images, images_add(images, &vma, "", tenant));
+	struct image *image = images_get(images, images_add(images, &vma, "", tenant)), *victim;
 
-	return images_give_copy(images, image, calloc(1, 2 * bytes), 2 * bytes, bytes, NOW);
+	image->used_ns = ino;
+	while (!images_copy_take(images, image, bytes)) {
+		victim = copy_room_victim(images_copies(images), tenant, bytes);
+		if (!victim)
+			return false;
+		images_copy_give(images, victim, victim->copy_used);
+	}
+	return true;
 }
 
 static uint64_t nr_copies_refused(const struct refusals *refusals, uint32_t tenant)
@@ -442,31 +450,29 @@ static uint64_t nr_copies_refused(const struct refusals *refusals, uint32_t tena
 
 Test(images, copies_are_shared)
 {
-	const struct bpfprof_vma vma = { .dev = 0x100001, .ino = 1 };
 	struct refusals refusals;
+	struct image *first;
 	uint64_t ino;
-	struct image *image = images_get(images, images_add(images, &vma, "", 1));
 
 	refusals_init(&refusals);
 	images_set_refusals(images, &refusals);
-	cr_expect_eq(images_copy_room(images, image, 64 << 20), IMAGE_COPY_MAX_BYTES);
 	for (ino = 2; ino < 10; ino++)
-		cr_assert_eq(give_copy(ino, 1, 1 << 20), -EIO);
+		cr_assert(copy_take(ino, 1, 1 << 20));
 	cr_expect_eq(refusals.rows.nr, 0);
-	cr_expect_eq(give_copy(ino++, 1, 1), -ENOSPC, "it has all");
-	cr_expect_eq(images_copy_room(images, image, 1000), 0);
-	cr_expect_eq(nr_copies_refused(&refusals, 1), 2);
+	cr_expect_not(copy_take(ino++, 1, 1), "it has all");
 	/* Other tenants take some of it. */
-	cr_expect_eq(give_copy(ino++, 2, 4 << 20), -EIO);
-	cr_expect_eq(give_copy(ino++, 2, 1), -ENOSPC);
-	cr_expect_eq(give_copy(ino++, 3, 2 << 20), -EIO);
-	cr_expect_eq(nr_copies_refused(&refusals, 1), 2 + 4 + 1, "five made room");
-	cr_expect_eq(nr_copies_refused(&refusals, 2), 1 + 1, "its only one made room");
-	cr_expect_eq(nr_copies_refused(&refusals, 3), 0);
-	/* Forgotten copies make room: for as many bytes as they had, and not their length. */
-	images_sweep(images, NOW + SECOND, NOW + SECOND, none_is_used, NULL, NULL);
-	cr_expect_eq(give_copy(ino++, 1, 8 << 20), -EIO);
-	cr_expect_eq(give_copy(ino++, 1, 1), -ENOSPC);
+	cr_expect(copy_take(ino++, 2, 3 << 20));
+	cr_expect_eq(nr_copies_refused(&refusals, 1), 3, "three made room");
+	cr_expect_not(copy_take(ino++, 2, 2 << 20));
+	cr_expect(copy_take(ino++, 3, 2 << 20));
+	cr_expect_eq(nr_copies_refused(&refusals, 1), 3 + 2, "it still had most");
+	cr_expect_eq(nr_copies_refused(&refusals, 2), 0);
+	/* The files that were used longest ago made room. */
+	first = images_get(images, BPFPROF_IMAGE_FIRST_FILE);
+	cr_expect_eq(first->ino, 2);
+	cr_expect_eq(first->copy_used, 0);
+	images_copy_give(images, images_get(images, BPFPROF_IMAGE_FIRST_FILE + 7), 1 << 20);
+	cr_expect(copy_take(ino++, 3, 1 << 20));
 	images_set_refusals(images, NULL);
 	refusals_fini(&refusals);
 }

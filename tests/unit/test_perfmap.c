@@ -50,7 +50,7 @@ static void text_close(void *arg)
 static int resolve(const char *data, size_t len, struct perfmap_query *queries, size_t nr)
 {
 	struct text text = { .data = data };
-	struct elf_source source = { text_read, text_close, &text, len };
+	struct elf_source source = { text_read, text_close, &text, len, false };
 	int err = perfmap_resolve(&source, names, queries, nr);
 
 	cr_assert_eq(text.nr_closed, 1);
@@ -281,7 +281,7 @@ Test(perfmap, hostile_overlap)
 Test(perfmap, errors_of_the_source)
 {
 	struct text text = { .data = "1000 10 f\n", .error = -EIO };
-	struct elf_source source = { text_read, text_close, &text, 10 };
+	struct elf_source source = { text_read, text_close, &text, 10, false };
 	struct perfmap_query query = { .va = 0x1000 };
 
 	cr_assert_eq(perfmap_resolve(&source, names, &query, 1), -EIO);

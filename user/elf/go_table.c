@@ -22,6 +22,7 @@
 #define CHUNK_BYTES 65536
 #define MAX_SEARCH_BYTES (128U << 20) /* of a file with a note of Go */
 #define MAX_BLIND_SEARCH_BYTES (32U << 20) /* of a file without one */
+#define MAX_LOADED_SEARCH_BYTES (2U << 20) /* of memory with a note of Go */
 #define MAX_TEXT_SEARCH_BYTES (4U << 20) /* of a segment */
 #define MAX_TEXT_SEARCHES_BYTES (12U << 20) /* of all segments, for all headers */
 #define MAX_TEXT_LOOKS 64 /* full checks of places that may be the start of the text */
@@ -417,7 +418,10 @@ static int table_find(struct go_table *tab)
 		tab->bytes = sec->bytes;
 		return table_open(tab, &search);
 	}
-	search.bytes_left = has_note(tab->img) ? MAX_SEARCH_BYTES : MAX_BLIND_SEARCH_BYTES;
+	if (elf_image_is_loaded(tab->img))
+		search.bytes_left = has_note(tab->img) ? MAX_LOADED_SEARCH_BYTES : 0;
+	else
+		search.bytes_left = has_note(tab->img) ? MAX_SEARCH_BYTES : MAX_BLIND_SEARCH_BYTES;
 	return table_search_all(tab, &search);
 }
 

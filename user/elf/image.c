@@ -328,6 +328,11 @@ bool elf_image_is_native(const struct elf_image *img)
 	return img->machine == ARCH_MACHINE;
 }
 
+bool elf_image_is_loaded(const struct elf_image *img)
+{
+	return img->source.loaded;
+}
+
 uint16_t elf_image_type(const struct elf_image *img)
 {
 	return img->type;

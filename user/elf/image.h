@@ -28,6 +28,7 @@ struct elf_source {
 	void (*close)(void *arg); /* NULL is fine */
 	void *arg;
 	uint64_t size;
+	bool loaded; /* the memory of a process: what is read costs time and room */
 };
 
 struct elf_segment { /* program header */
@@ -74,6 +75,7 @@ uint64_t elf_image_size(const struct elf_image *img);
 uint16_t elf_image_machine(const struct elf_image *img); /* EM_* */
 bool elf_image_is_native(
 	const struct elf_image *img); /* is it for the CPU of the build (elf/arch.h)? */
+bool elf_image_is_loaded(const struct elf_image *img); /* elf_source.loaded */
 uint16_t elf_image_type(const struct elf_image *img); /* ET_EXEC or ET_DYN */
 /* The entry point if the file is a program (elf/program_entry.h); 0: there is none. */
 uint64_t elf_image_entry(const struct elf_image *img);

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "bpfprof.h"
 #include "kernel/anon_code.h"
@@ -32,6 +33,12 @@ int walker_init(struct walker *walker)
 	walker->row_buffer = malloc(CFI_PAGE_MAX_ROWS * sizeof(*walker->row_buffer));
 	if (!walker->row_buffer)
 		return -ENOMEM;
+	walker->copies = (struct image_copies){ .images = walker->images,
+						.processes = walker->processes,
+						.refusals = walker->refusals,
+						.session = walker->session,
+						.runner = walker->runner,
+						.pid = getpid() };
 	return anon_code_new(&walker->anon_code, walker->session, walker->runner);
 }
 

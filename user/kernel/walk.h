@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/budget.h"
+#include "kernel/image_copy.h"
 #include "python/merge.h"
 
 struct anon_code;
@@ -39,6 +40,7 @@ struct walker {
 	struct python_maps *python_maps; /* NULL where nothing is sampled */
 	uint64_t *row_buffer; /* CFI_PAGE_MAX_ROWS */
 	struct anon_code *anon_code;
+	struct image_copies copies; /* files that are read from memory */
 	/* Time budgets: mappings; pages of rows; rules from code; steps by complete rules. */
 	struct tenant_budgets reading, building, learning, stepping;
 	uint64_t vma_reads, vma_deferred, vma_timeouts, vmas_too_many;

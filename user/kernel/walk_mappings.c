@@ -89,15 +89,27 @@ static void collect(void *arg, const struct bpfprof_vma_record *record, const ch
 		c->program_va = record->vma.start;
 }
 
-/* Tries to open the image. True: its file cannot be opened now, but memory may have its content. */
-static bool image_try(struct walker *walker, struct image *image, uint64_t now_ns)
+/*
+ * Is the content of the image needed before a stack goes through it? It may be code made at run time, or
+ * a Python; and a dump walks its stacks but once.
+ */
+static bool is_urgent(const struct walker *walker, const struct image *image)
 {
-	bool due = image->state == IMAGE_UNOPENED ||
-		   (image->state == IMAGE_FAILED && now_ns >= image->retry_ns);
+	const char *base = strrchr(image->path, '/');
 
-	if (due)
+	return !walker->python_maps ||
+	       image->vma_flags & (BPFPROF_VMA_MEMORY | BPFPROF_VMA_UNLINKED) ||
+	       !strncmp(base ? base : "", "/python", 7) ||
+	       !strncmp(base ? base : "", "/libpython", 10);
+}
+
+static void image_try(struct walker *walker, struct image *image, uint64_t now_ns)
+{
+	if (image->state == IMAGE_UNOPENED ||
+	    (image->state == IMAGE_FAILED && now_ns >= image->retry_ns))
 		images_open(walker->images, image, now_ns);
-	return due && image_copy_wanted(image);
+	if (image_copy_wanted(image, now_ns) && is_urgent(walker, image))
+		image_copy_open(&walker->copies, image, now_ns);
 }
 
 /* Is the image a Python? For a new one, gives the kernel the ranges of its eval loop. */
@@ -121,8 +133,6 @@ static void open_images(struct walker *walker, struct process *process,
 			struct process_mapping *mappings, size_t nr, uint64_t now_ns)
 {
 	struct image *image;
-	uint64_t cost_ns;
-	bool wanted = false;
 	size_t i;
 
 	process->images_left = false;
@@ -134,12 +144,7 @@ static void open_images(struct walker *walker, struct process *process,
 		if (background_time_is_up())
 			process->images_left |= image->state == IMAGE_UNOPENED;
 		else
-			wanted |= image_try(walker, image, now_ns);
-	}
-	if (wanted) {
-		image_copies_take(walker->images, walker->session, walker->runner, process, now_ns,
-				  &cost_ns);
-		budget_spend(budget_of(&walker->reading, background_tenant()), cost_ns);
+			image_try(walker, image, now_ns);
 	}
 	for (i = 0; i < nr; i++) {
 		image = images_get(walker->images, (uint32_t)mappings[i].image);

@@ -7,6 +7,7 @@
 #include "base/refusals.h"
 #include "base/sorted.h"
 #include "base/time.h"
+#include "kernel/image_copy.h"
 #include "kernel/tables.h"
 #include "kernel/walk.h"
 #include "proc/images.h"
@@ -29,11 +30,24 @@
 #define UNREADABLE_NS (5 * NS_PER_SECOND)
 #define UNPROVEN_NS (30 * NS_PER_SECOND) /* another stack may prove the rule */
 
+/* Opens the image, if need be from the memory of a process: a stack goes through it. */
+static int cfi_open(struct walker *walker, struct image *image, uint64_t now_ns)
+{
+	int err = images_open_cfi(walker->images, image, now_ns);
+
+	if (err == -EIO && image_copy_wanted(image, now_ns)) {
+		image_copy_open(&walker->copies, image, now_ns);
+		err = images_open_cfi(walker->images, image, now_ns);
+	}
+	image_copy_names(image);
+	return err;
+}
+
 int rows_build(struct walker *walker, struct image *image, uint32_t page, uint64_t now_ns)
 {
 	uint64_t unreadable = unwind_row_make(0, ROW_UNREADABLE, 0, 0, 0, 0, 0);
 	uint64_t *rows = walker->row_buffer, expire_ns = 0;
-	int nr = images_open_cfi(walker->images, image, now_ns), i;
+	int nr = cfi_open(walker, image, now_ns), i;
 
 	if (!nr) {
 		nr = cfi_build_page(image->cfi, page, rows);
@@ -45,7 +59,7 @@ int rows_build(struct walker *walker, struct image *image, uint32_t page, uint64
 	} else if (nr < 0) {
 		rows[0] = unreadable;
 		nr = 1;
-		expire_ns = now_ns + UNREADABLE_NS;
+		expire_ns = image->retry_ns > now_ns ? image->retry_ns : now_ns + UNREADABLE_NS;
 	}
 	for (i = 0; i < nr && !expire_ns; i++)
 		if (unwind_row_kind(rows[i]) == ROW_UNPROVEN)

@@ -18,23 +18,20 @@ struct refusals;
 
 struct copy_room {
 	struct shares shares;
-	struct image **images; /* that have a copy */
+	struct image **images; /* that have some of it */
 	size_t nr, cap;
 	struct refusals *refusals; /* or NULL */
 };
 
 void copy_room_init(struct copy_room *room);
 void copy_room_fini(struct copy_room *room);
-/* As images_copy_room(). */
-size_t copy_room_left(struct copy_room *room, uint32_t tenant, size_t len);
-/* Counts so many bytes for the copy that image gets now. False: they have no room. */
+/* Counts so many more bytes for the image. False: they have no room. */
 bool copy_room_take(struct copy_room *room, struct image *image, size_t bytes);
+void copy_room_give(struct copy_room *room, struct image *image, size_t bytes);
 /*
- * The image whose copy is dropped next to make room for bytes of the tenant: of the tenant with most, the
- * least recently used one. NULL: no tenant has more than this one would have. Counts either as refused.
+ * The image that makes room for bytes of the tenant: of the tenant with most, the least recently used one.
+ * NULL: no tenant has more than this one would have. Counts its tenant as refused.
  */
 struct image *copy_room_victim(const struct copy_room *room, uint32_t tenant, size_t bytes);
-/* Frees the copy of the image, if it has one. */
-void copy_room_drop(struct copy_room *room, struct image *image);
 
 #endif

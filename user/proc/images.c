@@ -228,7 +228,8 @@ static void entry_free(struct images *images, struct image_entry *entry)
 
 	image_close(images, image);
 	shares_give(&images->shares, image->tenant, file_bytes(strlen(image->path)));
-	copy_room_drop(&images->copies, image);
+	if (image->copy.close)
+		image->copy.close(image->copy.arg);
 	images->nr_files--;
 	free(image->path);
 	free(entry);
@@ -401,7 +402,7 @@ void images_fail(struct images *images, struct image *image, int err, uint64_t n
 	image_close(images, image);
 	set_problem(images, image, image_problem_of(err));
 	image->state = IMAGE_FAILED;
-	image->retry_ns = now_ns + RETRY_NS;
+	image->retry_ns = now_ns + (err == -EAGAIN ? RETRY_SOON_NS : RETRY_NS);
 	if (err != -ETIMEDOUT ||
 	    blocked_devs_have(&images->blocked, images->runner, image->dev, now_ns))
 		return;
@@ -474,8 +475,11 @@ int images_open(struct images *images, struct image *image, uint64_t now_ns)
 	}
 	if (images->nr_open >= images->max_open)
 		close_oldest(images);
-	if (image->copy)
-		err = elf_image_open_memory(&elf, image->copy, image->copy_len);
+	if (image->copy.read)
+		err = elf_image_new(&elf, &(struct elf_source){ .read = image->copy.read,
+								.arg = image->copy.arg,
+								.size = image->copy.size,
+								.loaded = true });
 	else if (image->id == BPFPROF_IMAGE_VDSO)
 		err = image_file_vdso(&elf);
 	else
@@ -502,34 +506,30 @@ uint64_t images_nr_way(const struct images *images, enum image_way way)
 	return nr;
 }
 
-size_t images_copy_room(struct images *images, const struct image *image, size_t len)
+int images_give_copy(struct images *images, struct image *image, const struct elf_source *source,
+		     uint64_t now_ns)
 {
-	return copy_room_left(&images->copies, image->tenant, len);
-}
-
-int images_give_copy(struct images *images, struct image *image, void *data, size_t len,
-		     size_t used, uint64_t now_ns)
-{
-	bool taken = !image->copy && copy_room_take(&images->copies, image, used);
-	struct image *other = NULL;
-
-	while (!image->copy && !taken &&
-	       (other = copy_room_victim(&images->copies, image->tenant, used))) {
-		images_fail(images, other, -EIO, now_ns);
-		copy_room_drop(&images->copies, other);
-		taken = copy_room_take(&images->copies, image, used);
-	}
-	if (!taken) {
-		free(data);
-		return -ENOSPC;
-	}
 	uncount_problem(images, image); /* the copy can be used */
 	image->problem = IMAGE_FINE;
 	image->way = IMAGE_WAY_MEMORY;
-	image->copy = data;
-	image->copy_len = len;
+	image->copy = *source;
 	image->state = IMAGE_UNOPENED;
 	return images_open(images, image, now_ns);
+}
+
+bool images_copy_take(struct images *images, struct image *image, size_t bytes)
+{
+	return copy_room_take(&images->copies, image, bytes);
+}
+
+void images_copy_give(struct images *images, struct image *image, size_t bytes)
+{
+	copy_room_give(&images->copies, image, bytes);
+}
+
+struct copy_room *images_copies(struct images *images)
+{
+	return &images->copies;
 }
 
 int images_open_cfi(struct images *images, struct image *image, uint64_t now_ns)
@@ -571,7 +571,7 @@ void images_sweep(struct images *images, uint64_t idle_since_ns, uint64_t unused
 		entry = images->by_id[id];
 		if (!entry || entry->image.used_ns > idle_since_ns || is_used(arg, id))
 			continue;
-		if (!entry->image.copy && entry->image.used_ns > unused_since_ns) {
+		if (!entry->image.copy.read && entry->image.used_ns > unused_since_ns) {
 			image_close(images, &entry->image);
 			continue;
 		}

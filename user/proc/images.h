@@ -29,6 +29,7 @@
 		BPFPROF_OFF_BITS)) /* in all, fit into a frame; tenants share them for ever */
 
 struct cfi;
+struct copy_room;
 struct deadline_runner;
 struct images;
 struct origins;
@@ -59,8 +60,13 @@ struct image {
 	struct elf_image *elf; /* while IMAGE_OPEN */
 	struct elf_source source; /* elf reads from it and owns it */
 	struct cfi *cfi; /* made on first use, freed with elf */
-	void *copy; /* elf reads this if the file itself cannot be opened */
-	size_t copy_len, copy_used; /* used: bytes that were written */
+	/*
+	 * Reads the memory of a process, if the file itself cannot be opened; else read is NULL. close()
+	 * is called when the image is forgotten.
+	 */
+	struct elf_source copy;
+	size_t copy_used; /* bytes that it keeps (images_copy_take()) */
+	uint64_t copy_retry_ns; /* for the caller: memory is not tried before */
 	uint32_t holds; /* images_hold() */
 	int held_error; /* of images_fail() while it is held */
 };
@@ -85,17 +91,16 @@ uint32_t images_count(const struct images *images); /* ids are below this */
 /* Makes image->elf usable. 0, or -EIO with image->problem set. */
 int images_open(struct images *images, struct image *image, uint64_t now_ns);
 /*
- * So many bytes of a file that cannot be opened may be copied: there is no more room for its tenant
- * (copy_room.h), or these are IMAGE_COPY_MAX_BYTES. 0: too few for a file of len bytes, which is counted.
+ * Takes over source, which reads a file that cannot be opened from the memory of a process. 0, or -EIO
+ * as above.
  */
-size_t images_copy_room(struct images *images, const struct image *image, size_t len);
-/*
- * Takes over data, a copy of a file that cannot be opened, from the memory of a process. used: so many
- * of its len bytes were written. 0; -ENOSPC: they are more than the room above, data is freed; or
- * -EIO as above.
- */
-int images_give_copy(struct images *images, struct image *image, void *data, size_t len,
-		     size_t used, uint64_t now_ns);
+int images_give_copy(struct images *images, struct image *image, const struct elf_source *source,
+		     uint64_t now_ns);
+/* Room for what the copy of image keeps (copy_room.h). False: there is none. */
+bool images_copy_take(struct images *images, struct image *image, size_t bytes);
+void images_copy_give(struct images *images, struct image *image, size_t bytes);
+/* The images that keep something, for eviction. */
+struct copy_room *images_copies(struct images *images);
 #define IMAGES_MAX_COPY_BYTES (8U << 20) /* of all copies together */
 #define IMAGE_COPY_MAX_BYTES (4U << 20)
 

@@ -300,7 +300,8 @@ static void symbols_resolve(struct symbolizer *s, struct image *image, struct el
 	free(dir);
 	if (err == -ETIMEDOUT)
 		images_fail(s->images, image, err, s->options->now_ns);
-	else if (err && !image->copy) /* a copy has no section headers; another counter says so */
+	/* Memory has no section headers; another counter says so. */
+	else if (err && !elf_image_is_loaded(image->elf))
 		problem_count(s, symbols_problem(err));
 }
 
