@@ -407,7 +407,7 @@ void images_fail(struct images *images, struct image *image, int err, uint64_t n
 	    blocked_devs_have(&images->blocked, images->runner, image->dev, now_ns))
 		return;
 	/* A local disk does not hang: bpfprof itself got no CPU for this time. */
-	if (image_file_dev_may_block(image->dev))
+	if (!deadline_last_wait(images->runner).ready && image_file_dev_may_block(image->dev))
 		blocked_devs_add(&images->blocked, images->runner, image->dev, now_ns);
 	else
 		image->retry_ns = now_ns + RETRY_SOON_NS;
