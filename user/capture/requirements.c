@@ -25,10 +25,12 @@
 #include "base/vec.h"
 #include "capture/bpf_features.h"
 #include "capture/memory_limit.h"
+#include "capture/root_check.h"
 #include "capture/target.h"
 #include "elf/arch.h"
 #include "kernel/probes/uprobe_multi.h"
 #include "kernel/probes/uprobe_perf.h"
+#include "proc/node_root.h"
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 #define BTF_PATH "/sys/kernel/btf/vmlinux"
@@ -503,14 +505,19 @@ static void probe_host_root(struct requirements *reqs, const char *host_root)
 {
 	char path[4096];
 
-	if (!host_root)
+	if (!host_root && node_root_look("/proc") != NODE_ROOT_ELSEWHERE)
 		return;
+	if (!host_root) {
+		requirements_add(reqs, "host_root", REQUIREMENT_WARN, ROOT_CHECK_REMEDY,
+				 "not given, and bpfprof's root folder is not the node's: files of "
+				 "other processes may not be found");
+		return;
+	}
 	snprintf(path, sizeof(path), "%s/usr", host_root);
 	if (!access(path, R_OK | X_OK))
 		requirements_add(reqs, "host_root", REQUIREMENT_OK, NULL, "%s", host_root);
 	else
-		requirements_add(reqs, "host_root", REQUIREMENT_WARN,
-				 "docker run -v /:/host:ro and bpfprof --host-root /host",
+		requirements_add(reqs, "host_root", REQUIREMENT_WARN, ROOT_CHECK_REMEDY,
 				 "%s: %s; this does not look like a node's file system", path,
 				 strerror(errno));
 }

@@ -19,6 +19,7 @@
 #include "capture/ray_roles.h"
 #include "capture/reader_open.h"
 #include "capture/requirements.h"
+#include "capture/root_check.h"
 #include "capture/target.h"
 #include "capture/worker_steps.h"
 #include "capture/workers.h"
@@ -469,6 +470,8 @@ int sampler_start(struct sampler *sampler)
 		err = clock_start(&sampler->clock, &sampler->reader.session);
 	if (err)
 		return cannot_start(err);
+	/* Before top has its screen. */
+	root_check(sampler->reader.images, sampler->options->host_root, &sampler->root_checked);
 	background_resume(sampler->background);
 	sampler->tick_ns = time_monotonic_ns() + TICK_NS;
 	while (sampler->windows &&
@@ -507,6 +510,7 @@ static void tick(struct sampler *sampler, uint64_t now_ns)
 
 	if (sampler->clock)
 		clock_tick(sampler->clock);
+	root_check(sampler->reader.images, sampler->options->host_root, &sampler->root_checked);
 	sampler_refusals_name(sampler);
 	if (!sampler->background)
 		readers_tick(sampler, now_ns);
@@ -561,6 +565,7 @@ void sampler_stop(struct sampler *sampler)
 	stream_run(sampler->stream);
 	background_finish(sampler->background, LAST_JOBS_MS);
 	background_pause(sampler->background);
+	root_check(sampler->reader.images, sampler->options->host_root, &sampler->root_checked);
 }
 
 void sampler_let_go(struct sampler *sampler)

@@ -18,6 +18,7 @@
 #include "capture/dump_burst.h"
 #include "capture/pod_processes.h"
 #include "capture/reader_open.h"
+#include "capture/root_check.h"
 #include "capture/sampler.h"
 #include "capture/target.h"
 #include "capture/worker_processes.h"
@@ -470,6 +471,7 @@ static void say_no_python(const struct dumping *dumping)
 
 static int run(struct dumping *dumping)
 {
+	bool root_checked = false;
 	int status, named;
 
 	status = reader_open(&dumping->reader, NULL, dumping->options->host_root);
@@ -488,6 +490,7 @@ static int run(struct dumping *dumping)
 		return status;
 	if (dumping->only_python && !dumping->dump.nr_processes)
 		say_no_python(dumping);
+	root_check(dumping->reader.images, dumping->options->host_root, &root_checked);
 	read_running(dumping);
 	named = name_all(dumping);
 	if (!named)

@@ -601,6 +601,23 @@ const uint64_t *images_problems(const struct images *images)
 	return images->nr_problem;
 }
 
+uint32_t images_nr_lost(const struct images *images, uint32_t *ret_nr)
+{
+	const struct image *image;
+	uint32_t i, nr = 0;
+
+	*ret_nr = 0;
+	for (i = BPFPROF_IMAGE_FIRST_FILE; i < images->nr; i++) {
+		image = images->by_id[i] ? &images->by_id[i]->image : NULL;
+		if (!image || image->vma_flags & (BPFPROF_VMA_MEMORY | BPFPROF_VMA_UNLINKED))
+			continue;
+		++*ret_nr;
+		nr += image->way == IMAGE_WAY_MEMORY || image->problem == IMAGE_GONE ||
+		      image->problem == IMAGE_UNREADABLE;
+	}
+	return nr;
+}
+
 int images_open_source(struct images *images, uint32_t pid, const char *path,
 		       struct elf_source *ret)
 {

@@ -142,6 +142,9 @@ const uint64_t *images_problems(const struct images *images); /* by problem, for
 /* Files that were last opened in that way, forgotten ones included: it only rises. */
 uint64_t images_nr_way(const struct images *images, enum image_way way);
 
+/* Files, known now, that have a path but were not found. *ret_nr: all that have a path. */
+uint32_t images_nr_lost(const struct images *images, uint32_t *ret_nr);
+
 /*
  * Opens another regular file under a deadline: the one that process pid has at that path, or with pid 0
  * the node's. 0 or -errno.

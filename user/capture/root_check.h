@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_CAPTURE_ROOT_CHECK_H
+#define BPFPROF_CAPTURE_ROOT_CHECK_H
+
+/*
+ * Tells the user to give --host-root where bpfprof has another root folder than the node, and does not
+ * find most files of other processes for this reason. A file or two that only one container has are no
+ * reason.
+ */
+
+#include <stdbool.h>
+
+struct images;
+
+#define ROOT_CHECK_REMEDY "docker run -v /:/host:ro and bpfprof --host-root /host"
+
+/* *said: the user was told, or need not be. host_root: of the options, or NULL. */
+void root_check(const struct images *images, const char *host_root, bool *said);
+
+#endif
