@@ -441,6 +441,7 @@ Test(pythons, eval_ranges)
 struct counted {
 	int fd;
 	int nr_reads;
+	uint64_t nr_bytes;
 	int err;
 };
 
@@ -452,6 +453,7 @@ static ssize_t counted_read(void *arg, void *dst, size_t len, uint64_t off)
 	counted->nr_reads++;
 	if (counted->err)
 		return counted->err;
+	counted->nr_bytes += len;
 	n = pread(counted->fd, dst, len, (off_t)off);
 	return n < 0 ? -errno : n;
 }
@@ -508,6 +510,28 @@ Test(pythons, looked_at_once)
 		close(counted.fd);
 		pythons_free(seen.pythons);
 	}
+}
+
+/* A library that looks like a Python, with more than 32 MiB of names: exported symbols are enough. */
+Test(pythons, large_symbol_tables_are_not_read)
+{
+	struct counted counted = { 0 };
+	struct image image = { .id = IMAGE, .path = "large.so", .state = IMAGE_OPEN };
+	struct seen seen;
+
+	fixture_run("awk 'BEGIN { x = sprintf(\"%01000d\", 0); print \".text\";"
+		    "for (i = 0; i < 35000; i++) printf \"x%d%s: nop\\n\", i, x }' > x.S;"
+		    "gcc -c -o x.o x.S");
+	build("large.so", "x.o -Wl,-z,noexecstack");
+	seen_init(&seen);
+	image.elf = counted_open(&counted, "large.so");
+	cr_assert_gt(elf_image_size(image.elf), 33U << 20);
+	cr_assert_eq(pythons_scan(seen.pythons, &image), 0);
+	cr_assert_eq(seen.nr_layouts, 1);
+	cr_assert_lt(counted.nr_bytes, 1U << 20);
+	elf_image_free(image.elf);
+	close(counted.fd);
+	pythons_free(seen.pythons);
 }
 
 /* Said once for each file. */

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/background.h"
 #include "base/cleanup.h"
 #include "base/sorted.h"
 #include "base/vec.h"
@@ -12,6 +13,7 @@
 #include "elf/symtab.h"
 
 #define CHUNK_SYMBOLS 1024
+#define MAX_SYMBOLS (4U << 20) /* 20 ms */
 #define MIN_REACH (1ULL << 19) /* bytes of text on each side, for any number of functions */
 
 static bool is_function(const Elf64_Sym *sym)
@@ -47,6 +49,8 @@ static int table_add(struct function_starts *ret, struct elf_image *img, uint32_
 	err = symtab_open(&tab, img, type);
 	if (err) /* a malformed table has no borders */
 		return err == -ENODATA || err == -EBADMSG || err == -E2BIG ? 0 : err;
+	if (tab.nr > MAX_SYMBOLS)
+		return 0;
 	for (i = 0; i < tab.nr; i += nr) {
 		nr = tab.nr - i < CHUNK_SYMBOLS ? tab.nr - i : CHUNK_SYMBOLS;
 		err = elf_image_read(img, tab.off + i * sizeof(*chunk), chunk, nr * sizeof(*chunk));
@@ -61,6 +65,7 @@ static int table_add(struct function_starts *ret, struct elf_image *img, uint32_
 				return -E2BIG;
 			ret->starts[ret->nr++] = (uint32_t)(chunk[k].st_value - ret->low);
 		}
+		background_give_way();
 	}
 	return 0;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/background.h"
 #include "base/cleanup.h"
 #include "base/sorted.h"
 #include "elf/dynamic.h"
@@ -392,9 +393,8 @@ int symbol_find_all(struct elf_image *img, uint32_t type, uint64_t max_bytes,
 	err = symbol_search_new(&search, img, type, max_bytes, patterns, nr_patterns, found, cap);
 	if (err)
 		return err;
-	do
-		err = symbol_search_step(search, img, ret_nr);
-	while (err == -EAGAIN);
+	while ((err = symbol_search_step(search, img, ret_nr)) == -EAGAIN)
+		background_give_way();
 	symbol_search_free(search);
 	return err;
 }

@@ -15,7 +15,7 @@
 #include "unwind/code_look.h"
 #include "unwind/eh_frame.h"
 
-#define MAX_SYMBOL_BYTES (256U << 20)
+#define MAX_SYMBOL_BYTES (32U << 20) /* 12 ms; in a larger program jumps lead to the parts */
 #define MAX_RANGES 2048 /* before they are joined */
 #define MAX_CODE_BYTES (1U << 20) /* of the function; 80 KiB until now */
 #define MAX_JUMPS 4096 /* out of the function, looked up in .eh_frame */
