@@ -20,14 +20,22 @@ static bool all_named(const struct elf_symbol *syms, size_t nr)
 	return i == nr;
 }
 
+#define DYNAMIC_WORK (2 << 20) /* for exported symbols, where others take too much */
+
 /* The tables of the image, the most trusted one first. */
 struct sources {
 	struct symtab tabs[4];
 	size_t nr;
+	int64_t work_left; /* see SYMTAB_MAX_WORK */
 	struct elf_image *debug[2]; /* images opened for them */
 	size_t nr_debug;
 	int err; /* the first error other than -ENODATA */
 };
+
+static bool is_costly(const struct sources *s)
+{
+	return s->work_left < 0;
+}
 
 static void note(struct sources *s, int err)
 {
@@ -43,6 +51,7 @@ static void ask_table(struct sources *s, struct elf_image *img, uint32_t type, b
 
 	if (!err) {
 		tab->partial = partial;
+		tab->work_left = &s->work_left;
 		s->nr++;
 		err = symtab_resolve(tab, names, syms, nr);
 	}
@@ -88,23 +97,35 @@ static void alone(struct elf_symbol *syms, size_t nr, bool all)
 	}
 }
 
+/* The symbols take too much work: only exported functions get names. */
+static void ask_exported(struct sources *s, struct elf_image *img, struct strtab *names,
+			 struct elf_symbol *syms, size_t nr)
+{
+	s->nr = 0;
+	s->work_left = DYNAMIC_WORK;
+	ask_table(s, img, SHT_DYNSYM, true, names, syms, nr);
+	s->work_left = -1;
+}
+
 int elf_symbols_resolve(struct elf_image *img, const struct elf_debug_paths *paths,
 			const struct elf_starts *starts, struct strtab *names,
 			struct elf_symbol *syms, size_t nr)
 {
-	struct sources s = { 0 };
+	struct sources s = { .work_left = SYMTAB_MAX_WORK };
 
 	ask_table(&s, img, SHT_SYMTAB, false, names, syms, nr);
-	if (!all_named(syms, nr))
+	if (is_costly(&s))
+		ask_exported(&s, img, names, syms, nr);
+	else if (!all_named(syms, nr))
 		ask_table(&s, img, SHT_DYNSYM, true, names, syms, nr);
-	if (!all_named(syms, nr))
+	if (!is_costly(&s) && !all_named(syms, nr))
 		ask_debug_data(&s, img, names, syms, nr);
 	note(&s, go_symbols_resolve(img, names, syms, nr)); /* also lines of entries with a name */
 	if (!all_named(syms, nr))
 		note(&s, plt_resolve(img, names, syms, nr));
-	if (!all_named(syms, nr))
+	if (!is_costly(&s) && !all_named(syms, nr))
 		ask_debug_file(&s, img, paths, names, syms, nr);
-	if (!all_named(syms, nr)) {
+	if (!is_costly(&s) && !all_named(syms, nr)) {
 		distrust_sparse(&s);
 		if (starts)
 			starts->find(starts->arg, syms, nr);

@@ -26,10 +26,11 @@
  */
 
 #define CHUNK_SYMBOLS 1024
-#define MAX_OFFERS (64U << 20) /* bounds nested symbols: symbols x addresses covered */
 #define MAX_TIES (1U << 18) /* names read only to compare their lengths */
 #define MAX_UNSIZED_BYTES 65536
 #define MAX_NAME_SCAN 65536
+#define NAME_BYTES_PER_WORK 8
+#define WORK_STEP 65536 /* the work is taken from that of the file after so much */
 #define MAX_TABS 4
 #define UNKNOWN_LEN UINT32_MAX
 
@@ -58,7 +59,7 @@ struct scan {
 	size_t nr_sections;
 	const struct elf_section **code; /* those of sections that hold code, by address */
 	size_t nr_code;
-	uint32_t nr_offers;
+	uint64_t work; /* since work_take() */
 	uint32_t nr_ties;
 	bool has_locals[MAX_TABS], has_sizes[MAX_TABS];
 };
@@ -144,6 +145,7 @@ static uint32_t name_len(struct scan *s, struct candidate *c)
 		s->nr_ties++;
 		len = symtab_name(&s->tabs[c->tab], c->name, name);
 		c->name_len = len > 0 ? (uint32_t)len : SYMTAB_MAX_NAME;
+		s->work += 1 + c->name_len / NAME_BYTES_PER_WORK;
 	}
 	return c->name_len;
 }
@@ -249,8 +251,8 @@ static void offer_sized(struct scan *s, struct candidate *c, size_t first)
 	uint64_t end = c->value + c->bytes;
 	size_t i;
 
-	for (i = first; i < s->nr && s->syms[i].rva < end && s->nr_offers < MAX_OFFERS; i++) {
-		s->nr_offers++;
+	for (i = first; i < s->nr && s->syms[i].rva < end; i++) {
+		s->work++;
 		if (s->syms[i].name)
 			continue;
 		if (!s->best[i].set || candidate_better(s, c, &s->best[i]))
@@ -314,6 +316,19 @@ static void offer_symbol(struct scan *s, const Elf64_Sym *sym)
 	offer_border(s, c.value + c.bytes);
 }
 
+/* -E2BIG: the file has had its share. */
+static int work_take(struct scan *s)
+{
+	int64_t *left = s->tab->work_left;
+	uint64_t work = s->work;
+
+	s->work = 0;
+	if (!left)
+		return 0;
+	*left -= (int64_t)work;
+	return *left < 0 ? -E2BIG : 0;
+}
+
 static int scan_table(struct scan *s)
 {
 	__cleanup(free_mem) Elf64_Sym *chunk = malloc(CHUNK_SYMBOLS * sizeof(*chunk));
@@ -329,10 +344,16 @@ static int scan_table(struct scan *s)
 				     nr * sizeof(*chunk));
 		if (err)
 			return err;
-		for (k = 0; k < nr; k++)
+		for (k = 0; k < nr && !err; k++) {
 			offer_symbol(s, &chunk[k]);
-		if (s->nr_offers >= MAX_OFFERS)
-			return -E2BIG;
+			if (s->work > WORK_STEP)
+				err = work_take(s);
+		}
+		s->work += nr;
+		if (!err)
+			err = work_take(s);
+		if (err)
+			return err;
 	}
 	return 0;
 }
@@ -440,7 +461,6 @@ static int find_labels(const struct scan *s, const struct elf_symbol *starts, si
 	cover.nr = nr;
 	cover.best = inside;
 	cover.prev = NULL;
-	cover.nr_offers = 0;
 	return scan_tables(&cover);
 }
 
@@ -527,6 +547,8 @@ int symtab_resolve(const struct symtab *tab, struct strtab *names, struct elf_sy
 			s.high[i] = UINT64_MAX;
 	}
 	err = scan_tables(&s);
+	if (err == -E2BIG)
+		return err;
 	name_err = commit_sized(&s, names, syms);
 	if (borders)
 		narrow(&s, syms);

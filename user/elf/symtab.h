@@ -14,6 +14,11 @@
 
 #define SYMTAB_MAX_SYMBOLS (8U << 20)
 #define SYMTAB_MAX_NAME 16384
+/*
+ * Work for the names of one file: a symbol that is read, or an address that a symbol may cover, costs 1,
+ * some 10 ns. A table of 8 million symbols can be read twice; ordinary ones are read three times.
+ */
+#define SYMTAB_MAX_WORK (20 << 20)
 
 struct elf_image;
 struct elf_symbol;
@@ -25,6 +30,7 @@ struct symtab {
 	uint64_t nr;
 	uint64_t strings_off;
 	uint64_t strings_bytes;
+	int64_t *work_left; /* borrowed, for all tables of a file; NULL: there is no limit */
 	bool partial; /* as .dynsym is: functions without a name may follow any symbol */
 };
 
@@ -33,7 +39,8 @@ int symtab_open(struct symtab *ret, struct elf_image *img, uint32_t type);
 
 /*
  * Names every entry of syms[0..nr), sorted by rva, that has no name yet and lies in a symbol with a
- * size. 0; -EBADMSG, -E2BIG or the error of a read: the names found before stay; -ENOMEM.
+ * size. 0; -EBADMSG or the error of a read: the names found before stay; -E2BIG: no work is left, and
+ * none has a name, since a better one may have followed; -ENOMEM.
  */
 int symtab_resolve(const struct symtab *tab, struct strtab *names, struct elf_symbol *syms,
 		   size_t nr);

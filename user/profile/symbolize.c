@@ -64,7 +64,8 @@ const struct counter symbolize_counters[] = {
 				      "for them any more" },
 	[SYMBOLS_TOO_MANY] = { COUNTER_FILES, "symbols_too_many", 0,
 			       .help = "files with more sections, symbols or compressed symbols "
-				       "than are read" },
+				       "than are read, or with symbols that take too much work: "
+				       "at least exported functions have names" },
 	[SYMBOLS_UNREADABLE] = { COUNTER_FILES, "symbols_unreadable", 0,
 				 .help = "files that could not be read to their end" },
 	[NR_PROBLEMS] = { 0 },
