@@ -50,8 +50,8 @@ UNIT_SRC := $(wildcard tests/unit/*.c)
 UNIT_OBJ := $(UNIT_SRC:%.c=$(B)/%.o)
 # Tests that sanitizers refuse or slow down by minutes, and what these need: run without sanitizers by themselves.
 UNSANITIZED_OBJ := $(patsubst %,$(B)/tests/unit/%.o,test_container_config test_hash_table test_python_lines \
-	test_vec made_node made_profile)
-HOSTBPF_SRC := $(wildcard tests/hostbpf/*.c)
+	test_vec made_node made_profile no_libgit2)
+HOSTBPF_SRC := $(wildcard tests/hostbpf/*.c) tests/unit/no_libgit2.c
 HOSTBPF_OBJ := $(HOSTBPF_SRC:%.c=$(B)/%.o)
 
 .DELETE_ON_ERROR:

@@ -186,7 +186,8 @@ Test(http_clients, times)
 Test(http_clients, leaving)
 {
 	struct sockaddr_in in = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
-	static char bytes[8 << 20];
+	const size_t size = 8 << 20;
+	char *bytes = calloc(1, size); /* in a static array, each test would search it for leaks */
 	socklen_t len = sizeof(in);
 	struct http_client *client;
 	int listening = socket(AF_INET, SOCK_STREAM, 0), reader = socket(AF_INET, SOCK_STREAM, 0);
@@ -198,19 +199,20 @@ Test(http_clients, leaving)
 	client = add(HTTP_CLIENT_LEAVING, "127.0.0.1");
 	client->fd = accept4(listening, NULL, NULL, SOCK_NONBLOCK);
 	client->since_ns = NS_PER_SECOND;
-	left = (uint64_t)send(client->fd, bytes, sizeof(bytes), 0);
-	cr_assert(left > 0 && left < sizeof(bytes));
+	left = (uint64_t)send(client->fd, bytes, size, 0);
+	cr_assert(left > 0 && left < size);
 	http_clients_limit(&clients, 5 * NS_PER_SECOND);
 	cr_expect_eq(client->state, HTTP_CLIENT_LEAVING);
 	while (left)
-		left -= (uint64_t)recv(reader, bytes, sizeof(bytes), 0);
+		left -= (uint64_t)recv(reader, bytes, size, 0);
 	for (int i = 0; i < 1000 && client->state == HTTP_CLIENT_LEAVING; i++) {
 		usleep(1000); /* the receipt comes back */
 		http_clients_limit(&clients, 5 * NS_PER_SECOND);
 	}
 	cr_expect_eq(client->state, HTTP_CLIENT_FREE);
 	cr_expect_eq(clients.refused.answer_not_taken, 0);
-	cr_expect_eq(recv(reader, bytes, sizeof(bytes), 0), 0); /* its end, and no error */
+	cr_expect_eq(recv(reader, bytes, size, 0), 0); /* its end, and no error */
 	close(reader);
 	close(listening);
+	free(bytes);
 }
