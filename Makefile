@@ -2,6 +2,8 @@
 # `make help` lists the targets. Output goes to $(B); nothing is written elsewhere.
 
 B ?= build
+# Where BPF programs and their skeletons are: no sanitizer changes them, so such a build takes those of another one.
+BPF_B ?= $(B)
 CC ?= cc
 CLANG ?= clang
 BPFTOOL ?= bpftool
@@ -32,7 +34,7 @@ endif
 WARNINGS := -Wall -Wextra -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Wvla -Wformat=2 \
 	$(if $(filter 1,$(WERROR)),-Werror)
 ALL_CFLAGS := -std=gnu11 -D_GNU_SOURCE -DBPFPROF_VERSION='"$(VERSION)"' $(WARNINGS) \
-	-fno-omit-frame-pointer -MMD -MP -Iuser -Ibpf -I$(B) \
+	-fno-omit-frame-pointer -MMD -MP -Iuser -Ibpf -I$(BPF_B) \
 	$(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all) $(CFLAGS)
 ALL_LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 LIBS := -lbpf -lelf -lz -llzma -liberty -ljansson -lmicrohttpd -lZydis -lncursesw -ltinfo -lpthread -lm
@@ -40,8 +42,8 @@ LIBS := -lbpf -lelf -lz -llzma -liberty -ljansson -lmicrohttpd -lZydis -lncurses
 # Loaded by themselves, when something asks for them; all others together.
 BPF_ALONE := kernel_memory
 BPF_SRC := $(filter-out $(BPF_ALONE:%=bpf/%.bpf.c),$(wildcard bpf/*.bpf.c bpf/*/*.bpf.c))
-BPF_OBJ := $(BPF_SRC:%.bpf.c=$(B)/%.bpf.o)
-SKELS := $(B)/bpfprof.skel.h $(BPF_ALONE:%=$(B)/%.skel.h)
+BPF_OBJ := $(BPF_SRC:%.bpf.c=$(BPF_B)/%.bpf.o)
+SKELS := $(BPF_B)/bpfprof.skel.h $(BPF_ALONE:%=$(BPF_B)/%.skel.h)
 # Knowledge of one CPU is in folders with its name; see "An architecture" in docs/architecture.md.
 LIB_SRC := $(filter-out user/cmd/main.c,$(wildcard user/*/*.c user/kernel/probes/*.c user/*/$(ARCH)/*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(B)/%.o)
@@ -91,7 +93,7 @@ $(B)/user/formats/svg.o: user/formats/svg.css user/formats/svg.js
 # The BPF side: each file by itself, most of them linked into one object, then a skeleton header.
 BPF_CC = $(CLANG) -g -O2 -target bpf -mcpu=v3 -D__TARGET_ARCH_$(BPF_ARCH) -Wall $(if $(filter 1,$(WERROR)),-Werror) \
 	-MMD -MP -Ivmlinux/$(ARCH) -Ibpf
-$(B)/bpf/%.bpf.o: bpf/%.bpf.c
+$(BPF_B)/bpf/%.bpf.o: bpf/%.bpf.c
 	$(call msg,BPF,$<)
 	$(Q)mkdir -p $(@D) && $(BPF_CC) -c -o $@ $<
 
@@ -100,15 +102,15 @@ $(B)/bpf/%.bpf.h.ok: bpf/%.bpf.h
 	$(call msg,HEADER,$<)
 	$(Q)mkdir -p $(@D) && $(BPF_CC) -Werror -Wno-unused-function -x c -MF $(@:.ok=.d) -MT $@ -fsyntax-only $< && touch $@
 
-$(B)/bpfprof.bpf.o: $(BPF_OBJ)
+$(BPF_B)/bpfprof.bpf.o: $(BPF_OBJ)
 	$(call msg,GEN,$@)
 	$(Q)$(BPFTOOL) gen object $@ $^
 
-$(BPF_ALONE:%=$(B)/%.bpf.o): $(B)/%.bpf.o: $(B)/bpf/%.bpf.o
+$(BPF_ALONE:%=$(BPF_B)/%.bpf.o): $(BPF_B)/%.bpf.o: $(BPF_B)/bpf/%.bpf.o
 	$(call msg,GEN,$@)
 	$(Q)$(BPFTOOL) gen object $@ $<
 
-$(SKELS): $(B)/%.skel.h: $(B)/%.bpf.o
+$(SKELS): $(BPF_B)/%.skel.h: $(BPF_B)/%.bpf.o
 	$(call msg,SKEL,$@)
 	$(Q)$(BPFTOOL) gen skeleton $< name $*_bpf > $@
 
@@ -125,7 +127,7 @@ $(B)/hostbpf: $(HOSTBPF_OBJ) $(LIB)
 	$(call msg,LINK,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS) -lcriterion -ldw
 
--include $(shell find $(B) -name '*.d' -type f -not -path '*/pythons/*' -not -path '*/heavy/*' 2>/dev/null)
+-include $(shell find $(B) $(filter-out $(B)/bpf,$(BPF_B)/bpf) -name '*.d' -type f -not -path '*/pythons/*' -not -path '*/heavy/*' 2>/dev/null)
 
 deps: ; @tests/install-deps
 demo: ; @tests/install-deps build && $(MAKE) --no-print-directory all && demo/run
