@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the recordings made in an emulated machine have to look like."""
 
+import copy
 import itertools
 import json
 import re
@@ -46,6 +47,13 @@ class Recording:
         except ValueError:
             self.stats = {}
 
+    def of(self, program, case):
+        """What one of its programs has of the recording, under a name of its own."""
+        part = copy.copy(self)
+        part.case = case
+        part.stacks = [(stack, count) for stack, count in self.stacks if stack.startswith(program + ";")]
+        return part
+
     def number(self, *path):
         value = self.stats
         for key in path:
@@ -89,9 +97,9 @@ def first_error(recording):
     return recording.out[-1] if recording.out else "no output"
 
 
-def judge_recording(results, case, clock, seconds, chain, hz=99):
-    """A target that is always busy: enough samples, complete, the expected chain, the right clock."""
-    got = Recording(results, case)
+def judge_recording(got, clock, seconds, chain, hz=99):
+    """A target that has so much of a CPU: enough samples, complete, the expected chain, the right clock."""
+    case = got.case
     if got.status != 0:
         return Check(case, got, problem=f"exit {got.status}: {first_error(got)}")
     exact = got.share_percent(EXPECTED[chain])
@@ -117,6 +125,18 @@ def judge_recording(results, case, clock, seconds, chain, hz=99):
     if clock == "timer":
         note.append(f"misplaced {got.number('clock', 'ticks_misplaced')}")
     return Check(case, got, exact, problem, ", ".join(note))
+
+
+# What each program of the step is called in the table, and its chain.
+PROGRAMS = {"chain_dynamic": ("dynamic", "chain"), "chain_static": ("static", "chain"), "dive": ("dive", "dive"),
+            "made_code": ("private", "made"), "python3": ("python", "python")}
+
+
+def judge_programs(results, clock):
+    """Five busy programs have two CPUs for 12 s: more than 4 s each."""
+    got = Recording(results, "programs-caps")
+    return [judge_recording(got.of(program, case + "-caps"), clock, 4, chain)
+            for program, (case, chain) in PROGRAMS.items()]
 
 
 def judge_shares(results):

@@ -17,5 +17,5 @@ def outer():
     while True:
         sorted((20000,), key=key)
 
-
+print("busy", flush=True)
 outer()
