@@ -10,8 +10,8 @@ from harness import BPFPROF, NOBODY, check, test
 
 BATCH = 30
 COPIES = 6  # of a program that is recorded once more
-SECONDS = 12
-HZ = 1999
+SECONDS = 8
+HZ = 2999
 
 
 def start(context, target):
