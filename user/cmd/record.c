@@ -49,7 +49,6 @@
 #define CALLS_MIN_BYTES (1U << 20)
 /* Part of the budget for growth between two polls, and at the end. */
 #define MEMORY_SPARE (7U << 20)
-#define MEMORY_POLL_NS (NS_PER_SECOND / 2)
 #define TICK_NS NS_PER_SECOND
 /* The exit statuses are those of the shell, env and others. */
 #define COMMAND_NOT_FOUND 127
@@ -226,35 +225,14 @@ static void say_targets_ended(const struct recording *rec)
 			 seconds);
 }
 
-static uint64_t memory_used(const struct recording *rec)
+/* Keeps to the memory budget: takes no new stacks if nothing else helps. */
+static void memory_poll(struct recording *rec, uint64_t now_ns)
 {
-	return self_anonymous_bytes() + aggregate_unused_bytes(rec->aggregate);
-}
-
-/* Keeps to the memory budget: frees caches of files first, then takes no new stacks. */
-static void memory_poll(struct recording *rec)
-{
-	if (memory_used(rec) <= rec->memory_max)
-		return;
-	background_pause(rec->sampler.background);
-	images_cool(rec->sampler.reader.images);
-	background_resume(rec->sampler.background);
-	malloc_trim(0);
-	if (memory_used(rec) <= rec->memory_max)
+	if (memory_watch_poll(&rec->memory, aggregate_unused_bytes(rec->aggregate), now_ns))
 		return;
 	aggregate_freeze(rec->aggregate, AGGREGATE_MIN_BYTES);
 	if (rec->options->capture.session.gpu)
 		aggregate_freeze(rec->watch.aggregate, CALLS_MIN_BYTES);
-}
-
-/* Computes the rest of the budget beside maps and pages of files. */
-static void memory_begin(struct recording *rec, const struct self_usage *self)
-{
-	uint64_t budget = memory_budget(libbpf_num_possible_cpus()) - MEMORY_SPARE,
-		 taken = session_map_bytes(&rec->sampler.reader.session) + self->own_bytes -
-			 self_anonymous_bytes();
-
-	rec->memory_max = taken < budget ? budget - taken : 0;
 }
 
 /* Runs until the duration is over, a signal arrives, or all targets have ended. */
@@ -262,7 +240,7 @@ static void loop(struct recording *rec, int signal_fd)
 {
 	uint64_t end_ns = rec->options->duration_ns ? rec->start_mono_ns + rec->options->duration_ns
 						    : UINT64_MAX;
-	uint64_t now_ns = rec->start_mono_ns, tick_ns = now_ns + TICK_NS, memory_ns = now_ns;
+	uint64_t now_ns = rec->start_mono_ns, tick_ns = now_ns + TICK_NS;
 	struct pollfd fds[] = { { .fd = sampler_fd(&rec->sampler), .events = POLLIN },
 				{ .fd = signal_fd, .events = POLLIN } };
 	int wait_ms;
@@ -276,10 +254,7 @@ static void loop(struct recording *rec, int signal_fd)
 		if (rec->options->capture.session.gpu && gpu_monitor_run(&rec->watch, now_ns))
 			wait_ms = 0;
 		record_findings_tick(rec->findings, now_ns);
-		if (now_ns >= memory_ns) {
-			memory_ns = now_ns + MEMORY_POLL_NS;
-			memory_poll(rec);
-		}
+		memory_poll(rec, now_ns);
 		if (now_ns >= tick_ns) {
 			tick_ns = now_ns + TICK_NS;
 			if (rec->options->capture.session.gpu)
@@ -537,7 +512,8 @@ static int start(struct recording *rec)
 	}
 	if (!self_usage_read(&self)) {
 		rec->stats.startup_seconds = self.age_seconds;
-		memory_begin(rec, &self);
+		memory_watch_begin(&rec->memory, &rec->sampler,
+				   memory_budget(libbpf_num_possible_cpus()) - MEMORY_SPARE, &self);
 	}
 	if (rec->options->capture.session.gpu) {
 		gpu_monitor_start(&rec->watch);
@@ -627,10 +603,7 @@ static void capture_complete(struct record_options *options)
 
 static int run_with(struct record_options *options)
 {
-	struct recording rec = { .options = options,
-				 .memory_max = UINT64_MAX,
-				 .command_go_fd = -1,
-				 .command_error_fd = -1 };
+	struct recording rec = { .options = options, .command_go_fd = -1, .command_error_fd = -1 };
 	__cleanup(close_fd) int signal_fd = -1;
 	sigset_t old_signals;
 	int status, err;

@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "base/process_map.h"
+#include "capture/memory_watch.h"
 #include "capture/sampler.h"
 #include "gpu/monitor.h"
 #include "profile/profile.h"
@@ -41,7 +42,7 @@ struct recording {
 	struct gpu_monitor watch; /* with --gpu */
 	struct thread_times *times; /* NULL without --wall and --off-cpu */
 	struct hash_table seen;
-	uint64_t memory_max; /* anonymous bytes that may be used */
+	struct memory_watch memory;
 	pid_t command_pid; /* child started for `-- CMD`, 0 = none */
 	int command_go_fd; /* closed to let it exec */
 	int command_error_fd; /* brings errno if it cannot */

@@ -23,12 +23,14 @@
 #include "daemon/http.h"
 #include "daemon/service.h"
 #include "formats/output.h"
+#include "proc/self.h"
 #include "profile/aggregate.h"
 #include "profile/thread_times.h"
 
 /* Fixed memory: BPF maps, processes, images, symbols of one file at a time. */
 #define FIXED_BYTES (44ULL << 20)
 #define MEMORY_BYTES (64ULL << 20) /* the default of --max-memory */
+#define AGGREGATE_MIN_BYTES (2U << 20) /* also if everything else takes the memory */
 #define FIXED_CPUS 32
 #define CPU_BYTES (512ULL << 10) /* of each possible CPU above those */
 #define PUSH_BYTES (6ULL << 20) /* libcurl, and the certificates that it trusts */
@@ -307,6 +309,9 @@ static void loop(struct daemon *daemon, int signal_fd)
 		interval_write_begin(daemon, now_ns);
 		remote_profile_run(daemon, now_ns);
 		writer_watch(daemon, now_ns);
+		if (!memory_watch_poll(&daemon->memory,
+				       aggregate_unused_bytes(daemon->running.aggregate), now_ns))
+			aggregate_freeze(daemon->running.aggregate, AGGREGATE_MIN_BYTES);
 		push_watch(daemon);
 		refusals_log(daemon, now_ns);
 		if ((daemon->http && http_is_pending(daemon->http)) || calls_run(daemon, now_ns))
@@ -394,6 +399,7 @@ static void memory_share(struct daemon *daemon)
 	if (daemon->options->token) /* each of two profiles takes a quarter of the rest */
 		daemon->aggregate_bytes -= daemon->aggregate_bytes / 3;
 	daemon->options->capture.codes_bytes = (bytes - fixed) / 4;
+	daemon->sampling_bytes = bytes - (bytes - fixed) / 4;
 }
 
 static int folder_name(struct daemon *daemon)
@@ -537,6 +543,7 @@ static int run(struct daemon *daemon, int signal_fd)
 		{ .key = "sets", .number = daemon->totals.sets },
 		{ .key = "stale_removed", .number = daemon->totals.stale_removed }
 	};
+	struct self_usage self;
 	int status;
 
 	status = sampler_open(&daemon->sampler, &daemon->options->capture);
@@ -558,6 +565,9 @@ static int run(struct daemon *daemon, int signal_fd)
 		return EXIT_FAILED;
 	}
 	daemon->last_good_ns = daemon->running.start_ns;
+	if (!self_usage_read(&self))
+		memory_watch_begin(&daemon->memory, &daemon->sampler, daemon->sampling_bytes,
+				   &self);
 	/* It passes on the samples that come meanwhile. */
 	if (daemon->options->capture.session.gpu) {
 		gpu_monitor_start(&daemon->calls.watch);

@@ -23,6 +23,7 @@
 
 #include "base/buf.h"
 #include "base/host_name.h"
+#include "capture/memory_watch.h"
 #include "capture/process_choice.h"
 #include "capture/sampler.h"
 #include "daemon/daemon_options.h"
@@ -147,6 +148,8 @@ struct daemon {
 	struct writer writer;
 	struct daemon_totals totals;
 	size_t aggregate_bytes; /* of all aggregates together */
+	uint64_t sampling_bytes; /* of all memory but the writer's */
+	struct memory_watch memory;
 	struct daemon_push push;
 	struct process_choice choice; /* what is written */
 	struct process_filter filter; /* choice in force */

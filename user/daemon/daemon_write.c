@@ -28,6 +28,7 @@
 #include "profile/profile.h"
 
 #define WRITER_SECONDS 120 /* the limit is this or two intervals, whichever is longer */
+#define CHILD_CACHE_BYTES (2U << 20) /* names are found file by file */
 #define STATUS_TRIES 50 /* a millisecond each */
 
 /*
@@ -150,6 +151,7 @@ _Static_assert(sizeof(struct write_result) <= PIPE_BUF, "it is written and read 
 void daemon_child_begin(struct daemon *daemon, int keep)
 {
 	kernel_descriptors_close(keep);
+	images_set_cache(daemon->sampler.reader.images, CHILD_CACHE_BYTES);
 	deadline_runner_forked(daemon->sampler.reader.runner);
 }
 

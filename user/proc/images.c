@@ -18,13 +18,13 @@
 #include "proc/folder_checks.h"
 #include "proc/image_file.h"
 #include "proc/origins.h"
+#include "proc/warm_images.h"
 #include "unwind/cfi.h"
 
 #define RETRY_NS 5000000000ULL
 #define RETRY_SOON_NS 200000000ULL
 #define OWNED_SLACK_SECONDS 2 /* clocks are changed, and time stamps of files are coarse */
-#define MAX_WARM 48 /* images that may keep read windows and tables in memory */
-#define MAX_WARM_BYTES (12U << 20) /* of all tables and section headers together */
+#define WARM_BYTES (12U << 20) /* of all tables and section headers together, at first */
 #define NR_ID_LANES 1024
 #define HASH_BYTES 64 /* of an entry in by_key and by_id, about */
 
@@ -57,8 +57,7 @@ struct images {
 	struct refusals *refusals; /* or NULL */
 	struct blocked_devs blocked;
 	struct folder_checks folders;
-	struct image *warm[MAX_WARM + 1]; /* latest first */
-	uint32_t nr_warm;
+	struct warm_images warm;
 	uint64_t nr_problem[IMAGE_NR_PROBLEMS];
 	uint64_t nr_way[IMAGE_NR_WAYS]; /* ways of images that were forgotten */
 };
@@ -119,6 +118,7 @@ int images_new(struct images **ret, struct deadline_runner *runner, const char *
 		return -ENOMEM;
 	images->runner = runner;
 	images->max_open = cap;
+	images->warm.max_bytes = WARM_BYTES;
 	shares_init(&images->shares, IMAGES_MAX_BYTES);
 	copy_room_init(&images->copies);
 	images->id_seed = hash_seed();
@@ -138,52 +138,14 @@ fail:
 	return -ENOMEM;
 }
 
-/* Frees the memory whose content can be read again. */
-static void image_cool(struct images *images, uint32_t at)
+void images_set_cache(struct images *images, size_t max_bytes)
 {
-	struct image *image = images->warm[at];
-
-	memmove(images->warm + at, images->warm + at + 1,
-		(images->nr_warm - at - 1) * sizeof(struct image *));
-	images->nr_warm--;
-	cfi_free(image->cfi);
-	image->cfi = NULL;
-	if (image->elf)
-		elf_image_drop_cache(image->elf);
+	images->warm.max_bytes = max_bytes;
 }
 
 void images_cool(struct images *images)
 {
-	while (images->nr_warm)
-		image_cool(images, images->nr_warm - 1);
-}
-
-static size_t image_bytes(const struct image *image)
-{
-	return (image->cfi ? cfi_bytes(image->cfi) : 0) +
-	       (image->elf ? elf_image_bytes(image->elf) : 0);
-}
-
-static void image_warm(struct images *images, struct image *image)
-{
-	size_t bytes = 0;
-	uint32_t i, at;
-
-	for (at = 0; at < images->nr_warm && images->warm[at] != image; at++)
-		;
-	images->nr_warm += at == images->nr_warm;
-	memmove(images->warm + 1, images->warm, at * sizeof(struct image *));
-	images->warm[0] = image;
-	for (i = 0; i < images->nr_warm; i++)
-		bytes += image_bytes(images->warm[i]);
-	for (i = images->nr_warm; i-- > 1;) {
-		if (images->nr_warm <= MAX_WARM && bytes <= MAX_WARM_BYTES)
-			break;
-		if (images->warm[i]->holds)
-			continue;
-		bytes -= image_bytes(images->warm[i]);
-		image_cool(images, i);
-	}
+	warm_images_clear(&images->warm);
 }
 
 void images_hold(struct image *image)
@@ -203,16 +165,9 @@ void images_release(struct images *images, struct image *image, uint64_t now_ns)
 
 static void image_close(struct images *images, struct image *image)
 {
-	uint32_t at;
-
 	if (image->state != IMAGE_OPEN)
 		return;
-	for (at = 0; at < images->nr_warm; at++) {
-		if (images->warm[at] == image) {
-			image_cool(images, at);
-			break;
-		}
-	}
+	warm_images_drop(&images->warm, image);
 	cfi_free(image->cfi);
 	elf_image_free(image->elf);
 	image->cfi = NULL;
@@ -463,7 +418,7 @@ int images_open(struct images *images, struct image *image, uint64_t now_ns)
 
 	image->used_ns = now_ns;
 	if (image->state == IMAGE_OPEN) {
-		image_warm(images, image);
+		warm_images_use(&images->warm, image);
 		return 0;
 	}
 	if (image->state == IMAGE_FAILED && now_ns < image->retry_ns)
@@ -492,7 +447,7 @@ int images_open(struct images *images, struct image *image, uint64_t now_ns)
 	image->state = IMAGE_OPEN;
 	image->was_open = true;
 	images->nr_open++;
-	image_warm(images, image);
+	warm_images_use(&images->warm, image);
 	return 0;
 }
 

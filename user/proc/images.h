@@ -123,7 +123,9 @@ struct cfi *images_cfi(struct image *image);
 /* Reading image failed with err: closes it for a while. */
 void images_fail(struct images *images, struct image *image, int err, uint64_t now_ns);
 
-/* Frees all memory whose content can be read again from the files. */
+/* The limit of memory whose content can be read again from the files; 12 MiB at first. */
+void images_set_cache(struct images *images, size_t max_bytes);
+/* Frees all of it. */
 void images_cool(struct images *images);
 /*
  * Closes files that were not used since idle_since_ns and that is_used(arg, id) denies (mappings and
