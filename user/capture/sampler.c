@@ -557,13 +557,18 @@ void sampler_stop_clock(struct sampler *sampler)
 		clock_stop(sampler->clock);
 }
 
+void sampler_catch_up(struct sampler *sampler)
+{
+	stream_run(sampler->stream);
+	background_finish(sampler->background, LAST_JOBS_MS);
+}
+
 void sampler_stop(struct sampler *sampler)
 {
 	sampler_stop_clock(sampler);
 	if (sampler->waits)
 		waits_stop(sampler->waits);
-	stream_run(sampler->stream);
-	background_finish(sampler->background, LAST_JOBS_MS);
+	sampler_catch_up(sampler);
 	background_pause(sampler->background);
 	root_check(sampler->reader.images, sampler->options->host_root, &sampler->root_checked);
 }

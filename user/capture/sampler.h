@@ -133,6 +133,8 @@ int sampler_targets_add(struct sampler *sampler, const pid_t *pids, size_t nr_pi
 bool sampler_targets_ended(const struct sampler *sampler);
 /* The clock takes no samples after this. sampler_stop() is still due. */
 void sampler_stop_clock(struct sampler *sampler);
+/* Passes on samples that still wait for files and processes: for two seconds at most. */
+void sampler_catch_up(struct sampler *sampler);
 /* Nothing takes samples after this; samples that are still on their way are passed on. */
 void sampler_stop(struct sampler *sampler);
 /*

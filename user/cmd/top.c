@@ -437,6 +437,8 @@ static int watch(struct top *top, int signal_fd)
 	if (err)
 		return err;
 	sampler_run(&top->sampler);
+	if (top->options->once) /* there is no next table that would have its samples */
+		sampler_catch_up(&top->sampler);
 	return interval_end(top, time_monotonic_ns());
 }
 
