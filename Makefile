@@ -59,7 +59,7 @@ HOSTBPF_OBJ := $(HOSTBPF_SRC:%.c=$(B)/%.o)
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .PHONY: all deps demo check check-heavy prepare-heavy unit unit-unsanitized hostbpf system kernels fuzz-smoke fuzz \
-	bench lint format layouts image counters \
+	bench soak lint format layouts image counters \
 	install uninstall clean help vmlinux
 all: $(B)/bpfprof
 
@@ -145,6 +145,7 @@ kernels: all ; @tests/kernels/run
 fuzz: ; @tests/fuzz/run $(FUZZ)
 fuzz-smoke: ; @FUZZ_SECONDS=4 tests/fuzz/run
 bench: all ; @tests/bench/run
+soak: all ; @tests/soak/run $(SOAK_MINUTES)
 image: all ; @deploy/image/build --program $(B)/bpfprof
 lint: all $(patsubst %,$(B)/%.ok,$(wildcard bpf/*.bpf.h bpf/*/*.bpf.h)) ; @B=$(B) tests/lint
 format: ; @git ls-files 'bpf/*.[ch]' 'user/*.[ch]' 'tests/*.[ch]' | xargs clang-format -i
@@ -167,6 +168,7 @@ help:
 	'make fuzz FUZZ=NAME   fuzz one parser until stopped' \
 	'make PUSH=0       build without libcurl and daemon --push' \
 	'make bench        measure costs side by side with perf' \
+	'make soak         a daemon for two hours beside churn and attacks; SOAK_MINUTES=10' \
 	'make image        the container image, $(B)/bpfprof-image.tar' \
 	'make install      PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)' \
 	'make counters     write the tables of docs/counters.md' \
