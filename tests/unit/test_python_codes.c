@@ -431,3 +431,41 @@ Test(python_codes, crowded_for_want_of_room)
 	codes_sweep(codes, NULL, 0, all_but_two, NULL);
 	cr_expect_not(codes_is_crowded(codes, 3));
 }
+
+/* Many processes of one tenant leave a quarter of the room; a process of another tenant is known, and gets its room back. */
+Test(python_codes, a_tenant_leaves_room)
+{
+	char lines[16000] = "", name[16] = "";
+	struct code_info info;
+	uint64_t i, full;
+
+	for (sender = 1; sender <= 8; sender++) {
+		cr_expect_not(codes_has(codes, sender));
+		codes_set_tenant(codes, sender, 7);
+		for (i = 0; i < 100; i++) {
+			snprintf(name, sizeof(name), "n%d", (int)i);
+			memcpy(lines, &i, sizeof(i));
+			memcpy(lines + 8, &sender, sizeof(sender));
+			send_all(RAW(sender * 1000 + i), name, "x.py", lines, sizeof(lines));
+		}
+	}
+	cr_expect(codes_has(codes, 8));
+	full = codes_counts(codes)->nr_full;
+	cr_expect_gt(full, 0);
+	codes_set_tenant(codes, sender, 8);
+	for (i = 0; i < 10; i++) {
+		memcpy(lines, &i, sizeof(i));
+		send_all(RAW(90000 + i), "mine", "y.py", lines, sizeof(lines));
+	}
+	cr_expect_eq(codes_counts(codes)->nr_full, full);
+	cr_assert_eq(codes_describe(codes, codes_frame(codes, frame(RAW(90009), 3), sender), &info),
+		     0);
+	/* Sweeping counts the tenants again. */
+	codes_sweep(codes, NULL, 0, all_live, NULL);
+	send_all(RAW(95000), "later", "y.py", lines, sizeof(lines));
+	cr_expect_eq(codes_counts(codes)->nr_full, full);
+	sender = 9000;
+	codes_set_tenant(codes, sender, 7);
+	send_all(RAW(96000), "none", "z.py", lines, sizeof(lines) - 1);
+	cr_expect_gt(codes_counts(codes)->nr_full, full);
+}

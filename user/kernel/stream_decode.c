@@ -294,6 +294,18 @@ static void on_title(struct decoding *d, const void *data, size_t size)
 	emit(stream, &(struct event){ .kind = EVENT_TITLE, .title = e, .process = process });
 }
 
+/* The tenant of the process with that id of Python. */
+static uint32_t python_tenant(const struct stream *stream, uint32_t python)
+{
+	const struct process *process;
+
+	for (process = processes_first(stream->walker->processes); process;
+	     process = hash_table_next(process))
+		if (process->tables->python_id == python)
+			return process->tenant;
+	return 0;
+}
+
 static void on_code(struct stream *stream, const struct bpfprof_python_code *piece, size_t size)
 {
 	const struct bpfprof_python_layout *layout;
@@ -301,6 +313,9 @@ static void on_code(struct stream *stream, const struct bpfprof_python_code *pie
 	layout = pythons_layout(stream->walker->pythons, piece->layout);
 	if (!layout)
 		return;
+	if (!codes_has(stream->codes, piece->python))
+		codes_set_tenant(stream->codes, piece->python,
+				 python_tenant(stream, piece->python));
 	codes_piece(stream->codes, piece, size, layout->lines);
 	if (piece->part == PYTHON_PART_NAME)
 		python_maps_code(stream->walker->python_maps);

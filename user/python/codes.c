@@ -32,6 +32,7 @@ int codes_new(struct codes **ret, size_t max_bytes)
 	codes->max_bytes = max_bytes;
 	hash_table_init(&codes->objects, HASH_TABLE_BOUNDED, struct object, id);
 	hash_table_init(&codes->shares, HASH_TABLE_BOUNDED, struct share, python);
+	hash_table_init(&codes->tenants, HASH_TABLE_BOUNDED, struct tenant_share, tenant);
 	codes->nr_slots = 4096;
 	codes->slots = calloc(codes->nr_slots, sizeof(*codes->slots));
 	if (!codes->slots || strtab_new(&codes->strings, max_bytes / 4)) {
@@ -54,6 +55,7 @@ void codes_free(struct codes *codes)
 		free(object->table);
 	hash_table_clear(&codes->objects);
 	hash_table_clear(&codes->shares);
+	hash_table_clear(&codes->tenants);
 	for (i = 0; i < codes->nr_codes; i++)
 		free(codes->codes[i].table);
 	free(codes->codes);
@@ -87,6 +89,52 @@ static struct share *share_get(struct codes *codes, uint32_t python)
 	return share;
 }
 
+void codes_set_tenant(struct codes *codes, uint32_t python, uint32_t tenant)
+{
+	struct share *share = share_get(codes, python);
+
+	if (share && !share->bytes)
+		share->tenant = tenant;
+}
+
+bool codes_has(const struct codes *codes, uint32_t python)
+{
+	return hash_table_find(&codes->shares, &python);
+}
+
+static bool tenant_take(struct codes *codes, uint32_t tenant, size_t bytes)
+{
+	struct tenant_share *share = tenant ? hash_table_get(&codes->tenants, &tenant) : NULL;
+
+	if (!tenant)
+		return true;
+	if (!share || share->bytes + bytes > codes->max_bytes - codes->max_bytes / TENANT_SPARE)
+		return false;
+	share->bytes += bytes;
+	return true;
+}
+
+static void tenant_give(struct codes *codes, uint32_t tenant, size_t bytes)
+{
+	struct tenant_share *share = hash_table_find(&codes->tenants, &tenant);
+
+	if (share)
+		share->bytes -= bytes;
+}
+
+void codes_count_tenants(struct codes *codes)
+{
+	struct tenant_share *tenant;
+	struct share *share;
+
+	hash_table_clear(&codes->tenants);
+	hash_table_each(&codes->shares, share) {
+		tenant = share->tenant ? hash_table_get(&codes->tenants, &share->tenant) : NULL;
+		if (tenant)
+			tenant->bytes += share->bytes;
+	}
+}
+
 /* Takes room for data of a process; it counts for the process until codes_forget(). */
 static bool process_take(struct codes *codes, uint32_t python, size_t bytes)
 {
@@ -94,17 +142,29 @@ static bool process_take(struct codes *codes, uint32_t python, size_t bytes)
 
 	if (!share)
 		return false;
-	if (share->bytes + bytes > codes->max_bytes / PROCESS_SHARE) {
+	if (share->bytes + bytes > codes->max_bytes / PROCESS_SHARE ||
+	    !tenant_take(codes, share->tenant, bytes)) {
 		codes->counts.nr_full++;
 		share->was_full = true;
 		return false;
 	}
 	if (!room_take(codes, bytes)) {
+		tenant_give(codes, share->tenant, bytes);
 		share->was_full = true;
 		return false;
 	}
 	share->bytes += bytes;
 	return true;
+}
+
+/* Gives back what process_take() took. */
+static void process_give(struct codes *codes, uint32_t python, size_t bytes)
+{
+	struct share *share = share_get(codes, python);
+
+	share->bytes -= bytes;
+	codes->bytes -= bytes;
+	tenant_give(codes, share->tenant, bytes);
 }
 
 static struct object *object_find(struct codes *codes, uint64_t id)
@@ -139,10 +199,8 @@ static uint32_t text_add(struct codes *codes, const struct bpfprof_python_code *
 	if (!process_take(codes, piece->python, len + 1))
 		return strtab_add(codes->strings, "?");
 	id = strtab_add_len(codes->strings, codes->text, len);
-	if (id < nr) { /* a known text costs nothing */
-		share_get(codes, piece->python)->bytes -= len + 1;
-		codes->bytes -= len + 1;
-	}
+	if (id < nr) /* a known text costs nothing */
+		process_give(codes, piece->python, len + 1);
 	return id;
 }
 
@@ -260,8 +318,7 @@ void object_complete(struct codes *codes, struct object *object)
 		if (!code_is(&codes->codes[i - 1], object, hash))
 			continue;
 		object->code = i;
-		codes->bytes -= object->total;
-		share_get(codes, object->python)->bytes -= object->total;
+		process_give(codes, object->python, object->total);
 		free(object->table);
 		object->table = NULL;
 		return;

@@ -5,8 +5,8 @@
 /*
  * Code objects, put together from the pieces that BPF sends. BPF gives each an id (one per process and
  * life of the object). Code with the same name, file and lines is kept once, under a number of our own,
- * so the many workers of a job cost as much as one. Bounded: past max_bytes, and past a quarter of it for
- * one process, new code is not kept (nr_full). Long line tables take time, and only a share of the time
+ * so the many workers of a job cost as much as one. Bounded: past max_bytes, past a quarter of it for one
+ * process and past three quarters for one tenant, new code is not kept (nr_full). Long line tables take time, and only a share of the time
  * may go into them: the frames beyond it stay unchanged in codes_frame() and get their lines at the end.
  */
 
@@ -35,6 +35,10 @@ struct codes_counts {
 int codes_new(struct codes **ret, size_t max_bytes); /* 0 or -ENOMEM */
 void codes_free(struct codes *codes);
 
+/* Names the tenant (base/tenant.h) of a process with the id python, before its first piece. */
+void codes_set_tenant(struct codes *codes, uint32_t python, uint32_t tenant);
+/* Have pieces of that process come, or was its tenant named? */
+bool codes_has(const struct codes *codes, uint32_t python);
 /* A piece from BPF; lines: enum bpfprof_python_lines of its layout; size: bytes of the record. */
 void codes_piece(struct codes *codes, const struct bpfprof_python_code *piece, size_t size,
 		 uint32_t lines);

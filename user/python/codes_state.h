@@ -17,6 +17,7 @@ struct strtab;
 #define MAX_TEXT 16384 /* of a name, as UTF-8 */
 #define LINE_SLOTS 8192
 #define PROCESS_SHARE 4 /* one process may take a quarter of the bytes */
+#define TENANT_SPARE 4 /* one tenant leaves a quarter of the bytes */
 
 /* Distinct code: its number is its index. */
 struct code {
@@ -49,8 +50,16 @@ struct object {
 struct share {
 	struct hash_node node;
 	uint32_t python;
+	uint32_t tenant; /* 0: not known */
 	size_t bytes;
 	bool was_full; /* since the last sweep */
+};
+
+/* The memory of all processes of one tenant. */
+struct tenant_share {
+	struct hash_node node;
+	uint32_t tenant;
+	size_t bytes;
 };
 
 struct line_slot {
@@ -64,7 +73,7 @@ struct codes {
 	bool is_crowded; /* all processes were crowded at the last sweep */
 	uint64_t seed;
 	struct strtab *strings;
-	struct hash_table objects, shares;
+	struct hash_table objects, shares, tenants;
 	struct budget lines, end;
 	struct code *codes;
 	uint32_t nr_codes, cap_codes;
@@ -80,6 +89,8 @@ struct codes {
 void object_complete(struct codes *codes, struct object *object);
 /* Computes the hashes of all code again, after ids of strings have changed. */
 void codes_rehash(struct codes *codes);
+/* Counts the bytes of tenants again, from those of their processes. */
+void codes_count_tenants(struct codes *codes);
 bool object_is_whole(const struct object *object);
 
 #endif

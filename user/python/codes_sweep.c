@@ -120,6 +120,7 @@ static void bytes_count(struct codes *codes)
 		codes->bytes -= sizeof(*share);
 		hash_table_remove(&codes->shares, share);
 	}
+	codes_count_tenants(codes);
 }
 
 void codes_sweep(struct codes *codes, const uint64_t *frames, size_t nr,
