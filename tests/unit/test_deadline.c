@@ -437,3 +437,32 @@ Test(deadline, patience_with_the_ready, .init = setup, .timeout = 60)
 	wait_unstuck(runner, 0);
 	deadline_runner_free(runner);
 }
+
+/* A descriptor stays open while calls with its key hang, and is closed by a later call. */
+Test(deadline, refused_closes_come_later, .init = setup, .timeout = 30)
+{
+	struct deadline_runner *runner;
+	struct sum sum = { .a = 1 };
+	int pipes[2][2], i;
+	char byte;
+
+	cr_assert_eq(deadline_runner_new(&runner), 0);
+	for (i = 0; i < 2; i++)
+		cr_assert_eq(pipe2(pipes[i], O_NONBLOCK), 0);
+	cr_assert_eq(deadline_run(runner, deadline_mount(7), hang, let_go, &sum, sizeof(sum), 10),
+		     -ETIMEDOUT);
+	deadline_close(runner, deadline_mount(7), pipes[0][1]);
+	deadline_close(runner, deadline_mount(8), pipes[1][1]);
+	deadline_close_all(runner);
+	deadline_close_all(runner);
+	cr_expect_eq(read(pipes[1][0], &byte, 1), 0); /* its writer is closed */
+	cr_expect_eq(read(pipes[0][0], &byte, 1), -1);
+	cr_expect_eq(errno, EAGAIN);
+	sem_post(&gate);
+	wait_unstuck(runner, 0);
+	deadline_close_all(runner);
+	cr_expect_eq(read(pipes[0][0], &byte, 1), 0);
+	deadline_runner_free(runner);
+	for (i = 0; i < 2; i++)
+		close(pipes[i][0]);
+}

@@ -396,11 +396,17 @@ void deadline_close(struct deadline_runner *runner, uint64_t key, int fd)
 void deadline_close_all(struct deadline_runner *runner)
 {
 	struct close_request request;
+	size_t left;
+	long err;
 
-	while (runner->nr_closes) {
-		request = runner->closes[--runner->nr_closes];
-		deadline_run(runner, request.key, close_run, NULL, &request.fd, sizeof(request.fd),
-			     CLOSE_MS);
+	/* Others may ask for more meanwhile. */
+	for (left = runner->nr_closes; left && runner->nr_closes; left--) {
+		request = runner->closes[0];
+		runner->closes[0] = runner->closes[--runner->nr_closes];
+		err = deadline_run(runner, request.key, close_run, NULL, &request.fd,
+				   sizeof(request.fd), CLOSE_MS);
+		if (err == -EBUSY || err == -ENOMEM)
+			deadline_close(runner, request.key, request.fd);
 	}
 }
 

@@ -66,7 +66,7 @@ void deadline_patience(struct deadline_runner *runner, unsigned int ready_ms,
 
 /*
  * Closes a descriptor of a file system that may block, since FUSE asks its server then, too: later, in
- * deadline_close_all(), which may wait. A descriptor whose close is refused stays open.
+ * deadline_close_all(), which may wait. A close that is refused is tried again by the next call.
  */
 void deadline_close(struct deadline_runner *runner, uint64_t key, int fd);
 void deadline_close_all(struct deadline_runner *runner);
