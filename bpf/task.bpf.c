@@ -341,7 +341,6 @@ int task_states(struct bpf_iter__task *ctx)
 	if (!s)
 		return 0;
 	task_id_fill(&s->task, task);
-	s->nr_switches = task->nvcsw + task->nivcsw;
 	s->fs_base = task->TASK_TLS_BASE;
 	s->state = task->__state;
 	s->exit_state = task->exit_state;
@@ -352,6 +351,10 @@ int task_states(struct bpf_iter__task *ctx)
 	s->nr_returns = returns_list(s->returns, task);
 	/* An int until 7.x, then a byte: no plain load fits both. */
 	on_cpu = BPF_CORE_READ_BITFIELD_PROBED(task, on_cpu);
+	/* Later than on_cpu: a thread that leaves its CPU between the two has been counted. */
+	barrier();
+	s->nr_switches = *(volatile __u64 *)&task->nvcsw + *(volatile __u64 *)&task->nivcsw;
+	barrier();
 	if (on_cpu)
 		s->flags |= BPFPROF_TASK_ON_CPU;
 	s->asleep_ns = s->state && !on_cpu ? asleep_ns(task) : 0;

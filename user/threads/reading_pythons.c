@@ -45,7 +45,7 @@ static int tstates_read(struct reading *reading, struct reading_python *python)
 static int python_begin(struct reading *reading, struct reading_python *python,
 			const struct process_python *at)
 {
-	int heap_err, err;
+	int heap_err, err, i;
 
 	python->layout = pythons_layout(reading->reader->walker.pythons, at->layout);
 	python->image = at->image;
@@ -54,6 +54,11 @@ static int python_begin(struct reading *reading, struct reading_python *python,
 	heap_err = python_heap_init(&python->heap, remote_reader(reading->remote), python->layout,
 				    at->runtime);
 	err = python_runtime_check(&python->heap);
+	/* The newest thread, where its list begins, may just have ended. */
+	for (i = 1; i < MAX_LIST_READS && err == -EBADMSG; i++) {
+		remote_forget(reading->remote);
+		err = python_runtime_check(&python->heap);
+	}
 	if (err) /* the memory has other data: no runtime is here */
 		return err == -EBADMSG ? -ENODATA : err;
 	if (heap_err)
