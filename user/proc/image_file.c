@@ -319,8 +319,10 @@ static ssize_t image_file_read(void *arg, void *dst, size_t len, uint64_t off)
 {
 	struct image_file *file = arg;
 
-	if (file->fd < 0 || background_is_over())
+	if (file->fd < 0)
 		return -ETIMEDOUT;
+	if (background_is_over()) /* it is the job that took long, not the file */
+		return -EBUSY;
 	if (!file->may_block)
 		return file_read_at(file->fd, dst, len, off);
 	return read_under_deadline(file, dst, len, off);

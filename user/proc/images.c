@@ -357,7 +357,8 @@ void images_fail(struct images *images, struct image *image, int err, uint64_t n
 	image_close(images, image);
 	set_problem(images, image, image_problem_of(err));
 	image->state = IMAGE_FAILED;
-	image->retry_ns = now_ns + (err == -EAGAIN ? RETRY_SOON_NS : RETRY_NS);
+	/* -EBUSY: another call hangs, or the present job has had its time. */
+	image->retry_ns = now_ns + (err == -EAGAIN || err == -EBUSY ? RETRY_SOON_NS : RETRY_NS);
 	if (err != -ETIMEDOUT ||
 	    blocked_devs_have(&images->blocked, images->runner, image->dev, now_ns))
 		return;
