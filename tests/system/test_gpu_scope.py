@@ -5,16 +5,20 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
 
+from containers import wait_for
 from gpu_truth import (OUTPUTS, SECONDS, Caller, Files, Seen, Watch, check_all, check_calls, check_launches,
                        fakes, watched)
 from harness import MODES, check, test
+from test_loop import map_files
 from test_top import python
 
 BESIDE = True
+CROWD, OF_ONE_TENANT = 200, 192  # libraries
 NR_MANY = 36  # processes: more than are hooked one by one
 
 
@@ -104,6 +108,23 @@ def late_children_are_told(context):
     context.note("%d of %d calls, children_hooked_late: %d" % (
         calls, wanted, seen.lost["children_hooked_late"]))
     check(calls == wanted or seen.lost["children_hooked_late"], "calls were lost without a word")
+
+
+@test(alone=True)
+def one_tenant_leaves_room(context):
+    """A user with more CUDA libraries than one tenant may have hooked: those of another user are hooked, too."""
+    crowd = context.scratch("crowd")
+    for number in range(CROWD):
+        shutil.copy(fakes(context).cuda, os.path.join(crowd, "lib%d" % number))
+    check(map_files(context, crowd, CROWD, stdout=subprocess.PIPE).stdout.readline(), "nothing is mapped")
+    watch = Watch(context, "--json", "-d", "120")
+    caller = Caller(context, "launches")
+    wait_for("the caller is not hooked", lambda: hooks(caller) > 20, 20)
+    truth = caller.work()
+    seen = Seen(watch.end())
+    check_all(seen.process(truth["pid"]), truth)
+    problems = [one["problem"] for one in seen.whole["libraries"] if one["path"].startswith(crowd)]
+    check(len(problems) == CROWD and sum(map(bool, problems)) == CROWD - OF_ONE_TENANT, str(problems))
 
 
 @test()

@@ -30,6 +30,7 @@
 #define PERF_DEADLINE_MS 30000 /* limit if each hook is a perf event of its own */
 #define SELF_FD_BYTES 32
 #define MAX_PYTHONS (BPFPROF_GPU_MAX_FILES / 2)
+#define MAX_OF_TENANT (BPFPROF_GPU_MAX_FILES / 4 * 3)
 #define MAX_PYTHON_SITES (BPFPROF_GPU_MAX_SITES / 2)
 /* Files in processes; each has three links at most. */
 #define MAX_SCOPED (4 * GPU_LINKS_MAX_PROCESSES)
@@ -45,6 +46,7 @@ struct pair {
 
 struct hooked_file {
 	struct gpu_links_file id;
+	uint32_t tenant;
 	struct gpu_library *library;
 	int fd;
 	bool everywhere; /* the pair is for all processes */
@@ -279,6 +281,15 @@ static bool too_many_pythons(const struct gpu_links *links, const struct gpu_lib
 		links->nr_python_sites + library->nr_sites > MAX_PYTHON_SITES);
 }
 
+static bool too_many_of_tenant(const struct gpu_links *links, uint32_t tenant)
+{
+	int i, nr = 0;
+
+	for (i = 0; i < links->nr_files; i++)
+		nr += links->files[i].tenant == tenant;
+	return nr >= MAX_OF_TENANT;
+}
+
 /* Writes the library's sites into their map. */
 static int sites_publish(struct gpu_links *links, struct hooked_file *file)
 {
@@ -340,15 +351,18 @@ int gpu_links_find(const struct gpu_links *links, const struct gpu_links_file *f
 	return -ENOENT;
 }
 
-int gpu_links_add(struct gpu_links *links, const struct gpu_links_file *id,
+int gpu_links_add(struct gpu_links *links, const struct gpu_links_file *id, uint32_t tenant,
 		  const struct gpu_library *library, int file_fd)
 {
 	struct hooked_file *file = &links->files[links->nr_files];
 	int nr = links->nr_files, err = 0;
 
-	if (nr == BPFPROF_GPU_MAX_FILES || too_many_pythons(links, library))
+	if (nr == BPFPROF_GPU_MAX_FILES || too_many_of_tenant(links, tenant) ||
+	    too_many_pythons(links, library))
 		return -ENOSPC;
-	*file = (struct hooked_file){ .id = *id, .fd = fcntl(file_fd, F_DUPFD_CLOEXEC, 0) };
+	*file = (struct hooked_file){ .id = *id,
+				      .tenant = tenant,
+				      .fd = fcntl(file_fd, F_DUPFD_CLOEXEC, 0) };
 	if (file->fd < 0)
 		return -errno;
 	file->library = malloc(sizeof(*file->library));

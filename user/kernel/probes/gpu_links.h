@@ -48,9 +48,10 @@ bool gpu_links_are_scoped(const struct gpu_links *links);
 int gpu_links_find(const struct gpu_links *links, const struct gpu_links_file *file);
 /*
  * Adds a file, and hooks it unless links are of single processes. Copies library and duplicates
- * file_fd. Returns the number of the file; -ENOSPC: no room; or -errno: it cannot be hooked.
+ * file_fd. Files of one tenant (base/tenant.h) leave a quarter of the places. Returns the number of the file;
+ * -ENOSPC: no room; or -errno: it cannot be hooked.
  */
-int gpu_links_add(struct gpu_links *links, const struct gpu_links_file *file,
+int gpu_links_add(struct gpu_links *links, const struct gpu_links_file *file, uint32_t tenant,
 		  const struct gpu_library *library, int file_fd);
 /*
  * Hooks the file in one more process, which is pid in the outermost pid namespace and own_pid in

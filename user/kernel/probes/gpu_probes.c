@@ -103,7 +103,8 @@ static int library_hook(struct gpu_probes *probes, const struct gpu_library *lib
 	const struct gpu_links_file id = file_id(image);
 	int file_fd = image_file_fd(&image->source);
 
-	return file_fd < 0 ? -EBADF : gpu_links_add(probes->links, &id, library, file_fd);
+	return file_fd < 0 ? -EBADF
+			   : gpu_links_add(probes->links, &id, image->tenant, library, file_fd);
 }
 
 /*
