@@ -595,7 +595,7 @@ int main(void)
 
 @test(modes=CAPS, alone=True)
 def memory(context):
-    """New programs and new Python code all the time, for 40 intervals: no more memory at the end."""
+    """New programs and new Python code all the time, for 48 intervals: no more memory at the end."""
     with open(context.path("burn.c"), "w", encoding="ascii") as file:
         file.write(BURN)
     burn = context.path("burn")
@@ -604,14 +604,16 @@ def memory(context):
     churn = context.spawn(["/usr/bin/python3", "-c", CHURN, folder, burn], plain=True,
                           stdout=subprocess.PIPE)
     daemon = Daemon(context, "--rate", "499")
-    daemon.wait("profile written", 40, timeout=90)
+    daemon.wait("profile written", 48, timeout=100)
     churn.kill()
     rounds = churn.stdout.read().split()
     check(daemon.end() == 0, "exit status %s" % daemon.process.returncode)
     sizes = [line["memory_bytes"] / (1 << 20) for line in daemon.said("profile written")]
-    early, late = statistics.median(sizes[8:16]), statistics.median(sizes[-8:])
+    # What is known of programs and code reaches its limits in the first third.
+    early, late = statistics.median(sizes[16:28]), statistics.median(sizes[-12:])
     context.note("%s rounds; MiB: %s" % (rounds[-1].decode(), " ".join("%.1f" % s for s in sizes)))
-    check(late <= early + 1.5, "%.1f MiB became %.1f MiB" % (early, late))
+    # In 130 intervals without a trend, medians of ten were 47.1 to 49.7 MiB.
+    check(late <= early + 2.5, "%.1f MiB became %.1f MiB" % (early, late))
     check(max(sizes) <= 64, "%.1f MiB" % max(sizes))
 
 
