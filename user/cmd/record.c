@@ -594,7 +594,6 @@ static void capture_complete(struct record_options *options)
 	struct session_options *session = &capture->session;
 
 	capture->report_workers = true;
-	capture->background_share = 1;
 	session->titles = options->findings || options->trace;
 	session->gpu_waits = session->gpu;
 	session->gpu_windows =
