@@ -40,7 +40,7 @@ Test(memory_watch, frees_tables)
 	cr_expect_neq(image->cfi, NULL);
 	cr_expect_not(memory_watch_poll(&watch, 0, NOW + SECOND));
 	cr_expect_eq(image->cfi, NULL);
-	/* What the caller will use counts as used. */
+	/* Reserved bytes count as used. */
 	watch.max_bytes = 1ULL << 40;
 	cr_expect(memory_watch_poll(&watch, 0, NOW + 2 * SECOND));
 	cr_expect_not(memory_watch_poll(&watch, 1ULL << 40, NOW + 3 * SECOND));

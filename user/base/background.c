@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "base/budget.h"
-#include "base/hash_seed.h"
 #include "base/hash_table.h"
 #include "base/refusals.h"
+#include "base/tenant.h"
 #include "base/time.h"
 
 #define NR_LANES 256
@@ -37,7 +37,7 @@ struct key {
 	uint32_t nr_jobs, lane; /* all of them are in that lane, in their order */
 };
 
-/* The jobs of a tenant. Tenants whose hashes collide share one. */
+/* The jobs of the tenants of a place (tenant_slot()). */
 struct lane {
 	struct job *first, *last;
 	size_t bytes;
@@ -326,10 +326,7 @@ static struct key *key_get(struct background *b, const struct background_job *jo
 		return key;
 	key = hash_table_add(&b->keys, &job->key);
 	if (key)
-		key->lane = (uint32_t)((job->tenant * 0x9e3779b97f4a7c15ULL ^ b->keys.seed) *
-					       0x9e3779b97f4a7c15ULL >>
-				       32) %
-			    NR_LANES;
+		key->lane = tenant_slot(job->tenant, NR_LANES);
 	return key;
 }
 

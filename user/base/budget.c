@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/budget.h"
 
+#include "base/tenant.h"
+
 bool budget_allows(struct budget *budget, uint32_t share, uint64_t saved_ns, uint64_t now_ns)
 {
 	uint64_t earned = now_ns > budget->earned_ns ? (now_ns - budget->earned_ns) / share : 0;
@@ -13,8 +15,7 @@ bool budget_allows(struct budget *budget, uint32_t share, uint64_t saved_ns, uin
 
 struct budget *budget_of(struct tenant_budgets *budgets, uint32_t tenant)
 {
-	return tenant ? &budgets->of[(tenant * 0x9e3779b97f4a7c15ULL >> 32) % BUDGET_NR_TENANTS]
-		      : &budgets->loop;
+	return tenant ? &budgets->of[tenant_slot(tenant, BUDGET_NR_TENANTS)] : &budgets->loop;
 }
 
 void budget_spend(struct budget *budget, uint64_t ns)

@@ -19,7 +19,7 @@ struct budget {
 bool budget_allows(struct budget *budget, uint32_t share, uint64_t saved_ns, uint64_t now_ns);
 void budget_spend(struct budget *budget, uint64_t ns);
 
-/* A budget for each tenant (tenant.h), so that none uses up the time of others. Those whose hashes collide share one. */
+/* A budget for each tenant (tenant.h), so that none uses up the time of others. */
 #define BUDGET_NR_TENANTS 64
 struct tenant_budgets {
 	struct budget loop, of[BUDGET_NR_TENANTS];

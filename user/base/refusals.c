@@ -19,15 +19,15 @@ const struct counter refusals_counters[] = {
 	ROW(REFUSAL_LATE_JOB, "late_jobs", "records that had waited for three seconds"),
 	ROW(REFUSAL_CALL, "calls",
 	    "reads of files and processes that did not begin, as too many others hang"),
-	ROW(REFUSAL_FILE, "files", "new files beyond the share of what is known of files"),
+	ROW(REFUSAL_FILE, "files",
+	    "new files of a tenant whose known files take its share of the memory"),
 	ROW(REFUSAL_ID, "file_ids",
 	    "new files of a tenant that has met as many files, in the life of bpfprof, as it "
 	    "leaves to others of a million"),
 	ROW(REFUSAL_COPY, "copies",
 	    "files that cannot be opened and whose copy from memory has no room, or made room for "
 	    "that of another tenant"),
-	ROW(REFUSAL_MAPPINGS, "mappings",
-	    "reads of mappings that were deferred for what such reads cost"),
+	ROW(REFUSAL_MAPPINGS, "mappings", "reads of mappings that were deferred for their cost"),
 	ROW(REFUSAL_WALK, "walks",
 	    "steps of stacks that were not walked, or tables that were not built, for their cost"),
 	ROW(REFUSAL_CODE, "code",

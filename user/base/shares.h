@@ -23,7 +23,7 @@ void shares_init(struct shares *shares, size_t limit);
 void shares_fini(struct shares *shares);
 /* Takes amount for the tenant. False: the tenant has its share, or there is no memory; nothing is taken. */
 bool shares_take(struct shares *shares, uint32_t tenant, size_t amount);
-/* What the tenant has, and what the tenant with most has. */
+/* The amount that the tenant has taken, and the largest amount that any tenant has taken. */
 size_t shares_used(const struct shares *shares, uint32_t tenant);
 size_t shares_most(const struct shares *shares);
 /* Gives back what the tenant took. */

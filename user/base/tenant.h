@@ -24,4 +24,10 @@ static inline uint32_t tenant_of_process(uint32_t pid)
 	return TENANT_PROCESS | pid;
 }
 
+/*
+ * The place of a tenant in a table of nr places. Tenants may share one. Each run of bpfprof has other such pairs, so
+ * that no user can choose the tenant to share a place with. For the loop and jobs.
+ */
+uint32_t tenant_slot(uint32_t tenant, uint32_t nr);
+
 #endif

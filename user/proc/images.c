@@ -7,9 +7,9 @@
 #include <uthash.h>
 
 #include "base/deadline.h"
-#include "base/hash_seed.h"
 #include "base/refusals.h"
 #include "base/shares.h"
+#include "base/tenant.h"
 #include "base/time.h"
 #include "base/vec.h"
 #include "elf/image.h"
@@ -52,8 +52,7 @@ struct images {
 	uint32_t nr_open, max_open;
 	struct shares shares; /* the bytes of files */
 	struct copy_room copies;
-	uint32_t ids_of[NR_ID_LANES]; /* tenants whose hashes collide share one */
-	uint64_t id_seed;
+	uint32_t ids_of[NR_ID_LANES]; /* by tenant_slot() */
 	struct refusals *refusals; /* or NULL */
 	struct blocked_devs blocked;
 	struct folder_checks folders;
@@ -70,9 +69,7 @@ static size_t file_bytes(size_t path_len)
 /* Takes the tenant's share of memory, and of ids: as many as it leaves to all others. */
 static bool share_take(struct images *images, uint32_t tenant, size_t bytes)
 {
-	uint32_t *ids = &images->ids_of[((tenant * 0x9e3779b97f4a7c15ULL ^ images->id_seed) *
-					 0x9e3779b97f4a7c15ULL) >>
-					54];
+	uint32_t *ids = &images->ids_of[tenant_slot(tenant, NR_ID_LANES)];
 	bool has_id = *ids < IMAGES_MAX_IDS - images->nr;
 
 	if (has_id && shares_take(&images->shares, tenant, bytes)) {
@@ -121,7 +118,6 @@ int images_new(struct images **ret, struct deadline_runner *runner, const char *
 	images->warm.max_bytes = WARM_BYTES;
 	shares_init(&images->shares, IMAGES_MAX_BYTES);
 	copy_room_init(&images->copies);
-	images->id_seed = hash_seed();
 	if (host_root) {
 		images->host_root = strdup(host_root);
 		if (!images->host_root)
@@ -357,7 +353,7 @@ void images_fail(struct images *images, struct image *image, int err, uint64_t n
 	image_close(images, image);
 	set_problem(images, image, image_problem_of(err));
 	image->state = IMAGE_FAILED;
-	/* -EBUSY: another call hangs, or the present job has had its time. */
+	/* -EBUSY: another call hangs, or the present job took too long. */
 	image->retry_ns = now_ns + (err == -EAGAIN || err == -EBUSY ? RETRY_SOON_NS : RETRY_NS);
 	if (err != -ETIMEDOUT ||
 	    blocked_devs_have(&images->blocked, images->runner, image->dev, now_ns))

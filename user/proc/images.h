@@ -96,7 +96,7 @@ int images_open(struct images *images, struct image *image, uint64_t now_ns);
  */
 int images_give_copy(struct images *images, struct image *image, const struct elf_source *source,
 		     uint64_t now_ns);
-/* Room for what the copy of image keeps (copy_room.h). False: there is none. */
+/* Takes room for so many bytes of the image's copy (copy_room.h). False: there is no room. */
 bool images_copy_take(struct images *images, struct image *image, size_t bytes);
 void images_copy_give(struct images *images, struct image *image, size_t bytes);
 /* The images that keep something, for eviction. */

@@ -20,7 +20,7 @@ struct warm_images {
 	size_t max_bytes;
 };
 
-/* The image was used. Images beyond the limits that nobody holds give up their memory. */
+/* Makes the image the latest one. Images beyond the limits give up their memory, unless they are held. */
 void warm_images_use(struct warm_images *warm, struct image *image);
 /* The image gives up its memory, if it is one of them. */
 void warm_images_drop(struct warm_images *warm, struct image *image);
