@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/background.h"
 #include "base/deadline.h"
 #include "base/time.h"
 #include "elf/image.h"
@@ -327,4 +328,49 @@ Test(images, reads_fail)
 	cr_expect_eq(deadline_nr_stuck(runner), 0);
 	atomic_store(&fail_reads, 0);
 	cr_expect_eq(images_open(images, image, NOW + 1000 * SECOND), 0);
+}
+
+static struct background *background;
+static struct image *long_image, *bare_image;
+static int long_results[3];
+
+/* Opens the tables of a file, and a second file, once the job has taken too long. */
+static void long_job(void *arg, const void *data, size_t bytes, bool late)
+{
+	(void)arg;
+	(void)data;
+	(void)bytes;
+	(void)late;
+	background_wait_begin();
+	usleep(BACKGROUND_OVER_NS / 1000 + 50000);
+	background_wait_end();
+	long_results[0] = images_open_cfi(images, long_image, NOW);
+	long_results[1] = images_open(images, image_add("second"), NOW);
+	long_results[2] = images_open_cfi(images, bare_image, NOW);
+}
+
+/* A job that takes too long reads no more, but its file system does not count as hung, and files are soon tried again. */
+Test(images, long_jobs_block_no_file_system, .timeout = 60)
+{
+	const struct background_job job = { .fn = long_job };
+
+	fixture_run("cp /bin/true first; cp /bin/true second; cp /bin/true third;"
+		    "echo 'int x = 1;' > x.c; gcc -shared -nostdlib -o data.so x.c");
+	atomic_store(&fake_remote, 1);
+	bare_image = image_add("data.so");
+	cr_assert_eq(images_open(images, bare_image, NOW), 0);
+	long_image = image_add("first");
+	cr_assert_eq(images_open(images, long_image, NOW), 0);
+	cr_assert_eq(background_new(&background, NULL, 1), 0);
+	cr_assert_eq(background_post(background, &job), 0);
+	cr_assert(background_finish(background, 20000));
+	cr_expect_eq(long_results[0], -EIO);
+	cr_expect_eq(long_results[1], -EIO);
+	cr_expect_eq(long_results[2], -EIO, "not -ENODATA, which would be for ever");
+	background_pause(background);
+	cr_expect_eq(images_open(images, image_add("third"), NOW), 0);
+	cr_expect_eq(images_open_cfi(images, long_image, NOW + SECOND / 4), 0);
+	cr_expect_eq(images_open(images, image_add("second"), NOW + SECOND / 4), 0);
+	cr_expect_eq(images_open_cfi(images, bare_image, NOW + SECOND / 4), -ENODATA);
+	background_free(background);
 }

@@ -612,3 +612,30 @@ Test(pythons, unreadable)
 		pythons_free(seen.pythons);
 	}
 }
+
+/* There was no time to read a file, again and again: it is looked at later all the same. */
+Test(pythons, no_time)
+{
+	static const int errors[] = { -EAGAIN, -EBUSY };
+	struct image image = { .id = IMAGE, .path = "libmade.so", .state = IMAGE_OPEN };
+	struct counted counted = { 0 };
+	struct seen seen;
+	int tries;
+
+	build("libmade.so", "");
+	for (size_t i = 0; i < 2; i++) {
+		seen_init(&seen);
+		counted.err = 0;
+		image.elf = counted_open(&counted, "libmade.so");
+		elf_image_drop_cache(image.elf);
+		counted.err = errors[i];
+		for (tries = 0; tries < 300; tries++)
+			cr_assert_eq(pythons_scan(seen.pythons, &image), -EBUSY);
+		counted.err = 0;
+		cr_assert_eq(pythons_scan(seen.pythons, &image), 0);
+		cr_assert_eq(seen.nr_layouts, 1);
+		elf_image_free(image.elf);
+		close(counted.fd);
+		pythons_free(seen.pythons);
+	}
+}

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <uthash.h>
 
+#include "base/background.h"
 #include "base/deadline.h"
 #include "base/refusals.h"
 #include "base/shares.h"
@@ -346,6 +347,8 @@ void images_fail(struct images *images, struct image *image, int err, uint64_t n
 {
 	if (has_hung(image))
 		err = -ETIMEDOUT;
+	else if (background_is_over())
+		err = -EBUSY;
 	if (image->holds) {
 		image->held_error = err;
 		return;
@@ -484,6 +487,18 @@ struct copy_room *images_copies(struct images *images)
 	return &images->copies;
 }
 
+/* Makes the unwind tables of an open image. Those of a job that took too long may lack what it could not read. */
+static int cfi_make(struct image *image)
+{
+	int err = cfi_new(&image->cfi, image->elf);
+
+	if (!background_is_over() || (err && err != -ENODATA))
+		return err;
+	cfi_free(image->cfi);
+	image->cfi = NULL;
+	return -EBUSY;
+}
+
 int images_open_cfi(struct images *images, struct image *image, uint64_t now_ns)
 {
 	int err = images_open(images, image, now_ns);
@@ -492,7 +507,7 @@ int images_open_cfi(struct images *images, struct image *image, uint64_t now_ns)
 		return err;
 	if (image->no_cfi)
 		return -ENODATA;
-	err = cfi_new(&image->cfi, image->elf);
+	err = cfi_make(image);
 	if (err == -ENODATA && !has_hung(image)) {
 		image->no_cfi = true;
 		return err;
@@ -506,9 +521,8 @@ int images_open_cfi(struct images *images, struct image *image, uint64_t now_ns)
 
 struct cfi *images_cfi(struct image *image)
 {
-	if (image->state == IMAGE_OPEN && !image->cfi && !image->no_cfi &&
-	    cfi_new(&image->cfi, image->elf))
-		image->cfi = NULL;
+	if (image->state == IMAGE_OPEN && !image->cfi && !image->no_cfi)
+		cfi_make(image);
 	return image->cfi;
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/background.h"
 #include "base/hash_table.h"
 #include "base/sorted.h"
 #include "base/vec.h"
@@ -187,6 +188,11 @@ int pythons_scan(struct pythons *pythons, struct image *image)
 	err = python_image_probe(&python, image->elf);
 	if (err == -ETIMEDOUT || err == -EIO) /* a later try may succeed */
 		return err;
+	/* There was no time to read the file: that is no try. */
+	if (err && (err == -EBUSY || err == -EAGAIN || background_is_over())) {
+		pythons->tries[image->id]--;
+		return -EBUSY;
+	}
 	pythons->tries[image->id] = MAX_TRIES;
 	if (!err)
 		err = interpreter_add(pythons, image, &python);
