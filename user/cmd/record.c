@@ -14,7 +14,6 @@
 
 #include <bpf/libbpf.h>
 
-#include "base/background.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/exit_status.h"

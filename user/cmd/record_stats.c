@@ -4,9 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/background.h"
 #include "base/strtab.h"
-#include "base/tenant.h"
 #include "base/time.h"
 #include "base/vec.h"
 #include "cmd/recording.h"
@@ -41,43 +39,15 @@ static void usage_read(struct recording *rec, struct seen_process *seen, uint32_
 		seen->cmdline = strdup(cmdline);
 }
 
-/* A process that was seen for the first time. */
-struct see_job {
-	uint32_t pid, own_pid;
-	uint64_t start_ns;
-};
-
-static void see_job(void *arg, const void *data, size_t bytes, bool late)
-{
-	struct recording *rec = arg;
-	const struct see_job *job = data;
-	struct seen_process *seen = process_map_find(&rec->seen, job->pid, job->start_ns);
-
-	if (seen && !late)
-		usage_read(rec, seen, job->own_pid, job->start_ns);
-	(void)bytes;
-}
-
 void recording_see(struct recording *rec, uint32_t pid, uint32_t own_pid, uint64_t start_ns)
 {
-	const struct see_job see = { .pid = pid, .own_pid = own_pid, .start_ns = start_ns };
-	const struct background_job job = { .fn = see_job,
-					    .arg = rec,
-					    .data = &see,
-					    .bytes = sizeof(see),
-					    .key = pid,
-					    .tenant = tenant_of_process(pid) };
 	struct seen_process *seen;
 
 	if (process_map_find(&rec->seen, pid, start_ns))
 		return;
 	seen = process_map_add(&rec->seen, pid, start_ns);
-	if (!seen || !own_pid) /* /proc does not show it */
-		return;
-	if (background_may_wait(rec->sampler.background))
+	if (seen && own_pid) /* else /proc does not show it */
 		usage_read(rec, seen, own_pid, start_ns);
-	else
-		background_post(rec->sampler.background, &job);
 }
 
 void recording_forget(struct recording *rec)
