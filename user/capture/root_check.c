@@ -9,19 +9,24 @@
 
 #define MIN_LOST 3
 
-void root_check(const struct images *images, const char *host_root, bool *said)
+void root_check(struct root_check *check, const struct images *images, const char *host_root)
 {
 	uint32_t nr, lost;
 
-	if (*said || host_root)
+	if (check->done)
 		return;
+	if (!check->elsewhere) {
+		check->elsewhere = !host_root && node_root_look("/proc") == NODE_ROOT_ELSEWHERE;
+		check->done = !check->elsewhere;
+		if (check->done)
+			return;
+	}
 	lost = images_nr_lost(images, &nr);
 	if (lost < MIN_LOST || lost <= nr / 2)
 		return;
-	*said = true;
-	if (node_root_look("/proc") == NODE_ROOT_ELSEWHERE)
-		log_warn("%" PRIu32 " of %" PRIu32 " files of other processes are not in bpfprof's "
-			 "own root folder: mount the node's root folder here, at /host, and give "
-			 "--host-root /host",
-			 lost, nr);
+	check->done = true;
+	log_warn("%" PRIu32 " of %" PRIu32
+		 " files of other processes are not in bpfprof's own root "
+		 "folder: mount the node's root folder here, at /host, and give --host-root /host",
+		 lost, nr);
 }

@@ -14,7 +14,12 @@ struct images;
 
 #define ROOT_CHECK_REMEDY "docker run -v /:/host:ro and bpfprof --host-root /host"
 
-/* *said: the user was told, or need not be. host_root: of the options, or NULL. */
-void root_check(const struct images *images, const char *host_root, bool *said);
+struct root_check {
+	bool done; /* no later call has an effect */
+	bool elsewhere; /* bpfprof has another root folder than process 1 */
+};
+
+/* May be called often: the mounts are read once, and on a node itself the files are not looked at. */
+void root_check(struct root_check *check, const struct images *images, const char *host_root);
 
 #endif

@@ -19,7 +19,6 @@
 #include "capture/ray_roles.h"
 #include "capture/reader_open.h"
 #include "capture/requirements.h"
-#include "capture/root_check.h"
 #include "capture/target.h"
 #include "capture/worker_steps.h"
 #include "capture/workers.h"
@@ -471,7 +470,7 @@ int sampler_start(struct sampler *sampler)
 	if (err)
 		return cannot_start(err);
 	/* Before top has its screen. */
-	root_check(sampler->reader.images, sampler->options->host_root, &sampler->root_checked);
+	root_check(&sampler->root_check, sampler->reader.images, sampler->options->host_root);
 	background_resume(sampler->background);
 	sampler->tick_ns = time_monotonic_ns() + TICK_NS;
 	while (sampler->windows &&
@@ -510,7 +509,7 @@ static void tick(struct sampler *sampler, uint64_t now_ns)
 
 	if (sampler->clock)
 		clock_tick(sampler->clock);
-	root_check(sampler->reader.images, sampler->options->host_root, &sampler->root_checked);
+	root_check(&sampler->root_check, sampler->reader.images, sampler->options->host_root);
 	sampler_refusals_name(sampler);
 	if (!sampler->background)
 		readers_tick(sampler, now_ns);
@@ -570,7 +569,7 @@ void sampler_stop(struct sampler *sampler)
 		waits_stop(sampler->waits);
 	sampler_catch_up(sampler);
 	background_pause(sampler->background);
-	root_check(sampler->reader.images, sampler->options->host_root, &sampler->root_checked);
+	root_check(&sampler->root_check, sampler->reader.images, sampler->options->host_root);
 }
 
 void sampler_let_go(struct sampler *sampler)

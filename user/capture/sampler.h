@@ -20,6 +20,7 @@
 
 #include "base/counters.h"
 #include "capture/capture_options.h"
+#include "capture/root_check.h"
 #include "kernel/event.h"
 #include "kernel/session.h"
 #include "threads/thread_reader.h"
@@ -73,7 +74,7 @@ struct sampler {
 	size_t nr_observers;
 	struct thread_reader reader; /* the session, and the facts about processes */
 	bool cut_map_reported; /* the user knows that a map of JIT code was not read whole */
-	bool root_checked; /* root_check() */
+	struct root_check root_check;
 	struct tenant_budgets asking; /* time for finding containers */
 	uint64_t expire_ns; /* when containers that have ended are forgotten next */
 	uint64_t nr_container_deferred, nr_container_outside;

@@ -471,7 +471,7 @@ static void say_no_python(const struct dumping *dumping)
 
 static int run(struct dumping *dumping)
 {
-	bool root_checked = false;
+	struct root_check check = { 0 };
 	int status, named;
 
 	status = reader_open(&dumping->reader, NULL, dumping->options->host_root);
@@ -490,7 +490,7 @@ static int run(struct dumping *dumping)
 		return status;
 	if (dumping->only_python && !dumping->dump.nr_processes)
 		say_no_python(dumping);
-	root_check(dumping->reader.images, dumping->options->host_root, &root_checked);
+	root_check(&check, dumping->reader.images, dumping->options->host_root);
 	read_running(dumping);
 	named = name_all(dumping);
 	if (!named)
