@@ -214,6 +214,19 @@ def silence(*servers):
         check(fuse.stdout.readline() == b"silent\n", "the file system still answers")
 
 
+def fall_silent(context, users):
+    """Servers of file systems, each with a program of one of the users on it, that answer no more."""
+    servers = []
+    for number, user in enumerate(users):
+        fuse, place = mount(context, "mount%d" % number, BPFPROF, "unread")
+        servers.append(fuse)
+        mapped = map_files(context, place, 1, stdout=subprocess.PIPE, user=user)
+        check(mapped.stdout.readline(), "the file could not be mapped")
+    context.stack.callback(let_go, *servers)
+    silence(*servers)
+    return servers
+
+
 def let_go(*servers):
     """Ends silent servers: a process that waits for one cannot end before."""
     for fuse in servers:
@@ -257,13 +270,7 @@ def named_later(context, daemon, name):
 @test(modes=CAPS)
 def silent_mounts(context):
     """Nine file systems that have fallen silent, and a program on each: one that begins later has its names."""
-    servers = []
-    for number in range(9):
-        fuse, place = mount(context, "mount%d" % number, BPFPROF, "unread")
-        servers.append(fuse)
-        check(map_files(context, place, 1, stdout=subprocess.PIPE).stdout.readline(), "the file could not be mapped")
-    context.stack.callback(let_go, *servers)
-    silence(*servers)
+    servers = fall_silent(context, [TENANT] * 9)
     daemon, port = listening(context)
     wait_for("too few files are blocked", lambda: metric(port, "file_blocked") >= 9, 30)
     near = named_later(context, daemon, "late")

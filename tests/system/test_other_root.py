@@ -145,7 +145,7 @@ def host_root(context):
 
 @test()
 def one_container(context):
-    """Where one process has files that nobody else has, the root folder is not to blame."""
+    """One process has files that no other process has: the message about the root folder does not come."""
     loader = next(one for one in containers.libraries(shutil.which("true")) if "/ld-" in one)
     libc = next(one for one in containers.libraries(shutil.which("true")) if "libc.so" in one)
     folder = context.path("apart")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work that was refused is counted for the tenant that asked for it; /readyz says when reading does not go on."""
+"""Refused work is counted for its tenant, and /readyz says when reading does not go on."""
 
 import contextlib
 import json
@@ -12,9 +12,9 @@ import time
 import containers
 from containers import wait_for
 from daemons import ask, get, metrics_of
-from harness import BPFPROF, CAPS, Failure, check, test
+from harness import CAPS, Failure, check, test
 from test_daemon_http_limits import listening
-from test_loop import TENANT, Neighbour, let_go, map_files, mount, silence, texts_of
+from test_loop import TENANT, Neighbour, fall_silent, let_go, map_files, texts_of
 
 BESIDE = True
 LOCK = "loop"
@@ -116,14 +116,7 @@ def ready_again(context):
 @test(modes=CAPS)
 def all_calls_hang(context):
     """Two users have more silent file systems than calls may hang: /readyz and the refused calls say so."""
-    servers = []
-    for number in range(32):
-        fuse, place = mount(context, "mount%d" % number, BPFPROF, "unread")
-        servers.append(fuse)
-        user = TENANT if number < 20 else OTHER
-        check(map_files(context, place, 1, stdout=subprocess.PIPE, user=user).stdout.readline(), "it maps nothing")
-    context.stack.callback(let_go, *servers)
-    silence(*servers)
+    servers = fall_silent(context, [TENANT] * 20 + [OTHER] * 12)
     daemon, port = listening(context)
     wait_for("still ready", lambda: ready(port)[0] == 503, 60)
     said = ready(port)[1]
