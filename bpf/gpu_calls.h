@@ -19,7 +19,7 @@
  * calls count by function alone.
  */
 #define BPFPROF_GPU_OTHER 0xffffffffffffffffULL
-#define BPFPROF_GPU_FUNCTION_BITS 16 /* cookie of a probe: file << this | function */
+#define BPFPROF_GPU_FUNCTION_BITS 16 /* cookie of a probe: use << 32 | file << this | function */
 #define BPFPROF_GPU_MAX_SITES 1024 /* in a cookie, a function number from here on is a site */
 #define BPFPROF_GPU_BIG_BYTES (1U << 20) /* allocations this large always send a stack */
 /* Bit of a cookie: the probe belongs to one process. */
@@ -157,6 +157,9 @@ struct bpfprof_gpu_file {
 	/* Offset of the rank in ncclComm (the size follows, the hash precedes it), or 0. */
 	__u32 comm_rank;
 	__u32 everywhere; /* 1: only probes of all processes count; 0: only probes of one process */
+	/* Only probes with this number in the cookie count: those of an earlier file may still exist. 0: no file. */
+	__u32 use;
+	__u32 pad;
 };
 
 #define BPFPROF_KEY_WINDOW 1U /* with steps: counted inside a window of the profiler */

@@ -9,8 +9,8 @@
 
 #include "hooked.bpf.h"
 
-#define FILE_OF(cookie)                                                                            \
-	((__u32)(((cookie) & ~BPFPROF_GPU_OF_ONE_PROCESS) >> BPFPROF_GPU_FUNCTION_BITS))
+#define FILE_OF(cookie) ((__u32)(cookie) >> BPFPROF_GPU_FUNCTION_BITS)
+#define USE_OF(cookie) ((__u32)(((cookie) & ~BPFPROF_GPU_OF_ONE_PROCESS) >> 32))
 #define FUNCTION_OF(cookie) ((__u32)(cookie) & ((1U << BPFPROF_GPU_FUNCTION_BITS) - 1))
 
 /* See struct bpfprof_gpu_function. Writer: user space. */
@@ -79,13 +79,14 @@ static __noinline struct bpfprof_gpu_process *process_get(const struct bpfprof_g
 	return bpf_map_lookup_elem(&gpu_processes, key);
 }
 
-/* While probes of all processes replace those of single ones, both exist. */
+/* While probes replace others, as those of all processes do with those of single ones, both exist. */
 static __always_inline bool probe_counts(__u64 cookie)
 {
 	__u32 nr = FILE_OF(cookie);
 	struct bpfprof_gpu_file *file = bpf_map_lookup_elem(&gpu_files, &nr);
 
-	return file && !file->everywhere == !!(cookie & BPFPROF_GPU_OF_ONE_PROCESS);
+	return file && file->use == USE_OF(cookie) &&
+	       !file->everywhere == !!(cookie & BPFPROF_GPU_OF_ONE_PROCESS);
 }
 
 static __always_inline void event_send(struct task_struct *task,

@@ -20,8 +20,8 @@ KINDS = ("launch", "sync", "alloc", "free")
 class Steps(Caller):
     """A running gpu_steps, also under another name."""
 
-    def __init__(self, context, *args, name=None):
-        where = fakes(context)
+    def __init__(self, context, *args, name=None, where=None):
+        where = where or fakes(context)
         program = where.steps
         if name:
             program = context.path(name)

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import time
 import urllib.request
 
@@ -17,9 +18,10 @@ from gpu_profiles import (
     check_parts, completions, launched, launched_of)
 from daemons import Daemon, token_file
 from dumps import wait_for
-from gpu_truth import SECONDS, Caller, Run
+from gpu_truth import SECONDS, Caller, Run, fakes
 from harness import Skip, check, test
 from loaded import private_stacks
+from test_containers import mounted
 from test_gpu_gc import BEGIN, SPOILED, interpreter
 
 BESIDE = True
@@ -391,6 +393,31 @@ def files(context):
     check(daemon.end() == 0, "ended badly")
     check(not [name for name in os.listdir(daemon.output) if "cuda" in name],
           "still there: %s" % os.listdir(daemon.output))
+
+
+@test()
+def unmapped_libraries(context):
+    """What no process maps any more is unhooked and let go; the same file is hooked again when it is mapped."""
+    daemon = Daemon(context, "--gpu", "--log-level", "debug", interval="1s", listen="127.0.0.1:0")
+    disk = mounted(context, "pod", "tmpfs")
+    stays, goes = (fakes(context).copy(os.path.join(folder, "lib")) for folder in (context.scratch("stays"), disk))
+    made = {}
+    for number, libraries in enumerate(((stays, goes), (stays,)), 1):
+        for where in libraries:
+            one = Steps(context, where=where)
+            wait_for(lambda: sum(line["msg"].startswith("hooked " + where.cuda) for line in daemon.lines()) >= number,
+                     "never hooked", SECONDS)
+            made[one.pid] = one.run(1)["calls"]
+            one.end()
+        for where in libraries:
+            daemon.wait("unhooked " + where.cuda)
+    wait_for(lambda: not subprocess.run(["umount", disk], stderr=subprocess.DEVNULL, check=False).returncode,
+             "the file system cannot be unmounted", 90)  # other daemons hold it for a while, too
+    check(daemon.end() == 0, "ended badly")
+    profiles = calls_files(daemon.output).values()
+    for pid, calls in made.items():
+        total = sum(profile.total("calls/count", pid=pid) for profile in profiles)
+        check(total == calls, "pid %d: %d calls, not %d" % (pid, total, calls))
 
 
 @test(paired=True, lock="gpu")

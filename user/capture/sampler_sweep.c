@@ -27,7 +27,7 @@ static uint64_t before(uint64_t now_ns, uint64_t ns)
 struct sweep {
 	uint8_t *used; /* a bit per image */
 	uint32_t nr;
-	struct pythons *pythons;
+	const struct sampler *sampler;
 };
 
 static void use(struct sweep *sweep, uint64_t image)
@@ -45,9 +45,11 @@ static bool is_used(void *arg, uint32_t id)
 
 static void forget(void *arg, uint32_t id)
 {
-	const struct sweep *sweep = arg;
+	const struct sampler *sampler = ((const struct sweep *)arg)->sampler;
 
-	pythons_forget(sweep->pythons, id);
+	pythons_forget(sampler->reader.walker.pythons, id);
+	sampler_emit(sampler, &(struct event){ .kind = EVENT_IMAGE_UNUSED,
+					       .image = images_get(sampler->reader.images, id) });
 }
 
 static void images_use(struct sweep *sweep, const struct sampler *sampler, const uint64_t *frames,
@@ -91,8 +93,7 @@ void sampler_sweep(struct sampler *sampler, const struct aggregate *const *aggre
 {
 	size_t nr_frames;
 	__cleanup(free_mem) uint64_t *frames = frames_join(aggregates, nr, &nr_frames);
-	struct sweep sweep = { .nr = images_count(sampler->reader.images),
-			       .pythons = sampler->reader.walker.pythons };
+	struct sweep sweep = { .nr = images_count(sampler->reader.images), .sampler = sampler };
 	uint64_t now_ns = time_monotonic_ns();
 
 	if (!frames)

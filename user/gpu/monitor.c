@@ -144,6 +144,9 @@ static void on_event(void *arg, const struct event *event)
 	case EVENT_GRAPH:
 		call_table_graph(watch->table, event->graph);
 		break;
+	case EVENT_IMAGE_UNUSED:
+		gpu_probes_unused(watch->probes, event->image);
+		break;
 	case EVENT_GAP:
 		if (!watch->counts || watch->counts(watch->arg, event->input))
 			call_table_gap(watch->table, event->input,

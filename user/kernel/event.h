@@ -16,6 +16,7 @@
 #include "wait_times.h"
 
 struct aggregate_input;
+struct image;
 struct process;
 struct thread_rest;
 
@@ -40,6 +41,7 @@ enum event_kind {
 	 * task, nr_forgotten: with --steps, all samples of the process were outside of the steps.
 	 */
 	EVENT_FORGET,
+	EVENT_IMAGE_UNUSED, /* image: no process maps it any more, and it is about to be forgotten */
 };
 
 /* A decoded sample. */
@@ -83,6 +85,7 @@ struct event {
 		const struct bpfprof_waiter_event *waiter;
 		const struct bpfprof_window_event *window;
 		const struct thread_rest *rest;
+		const struct image *image;
 		/* Each observer adds the number of samples that it has dropped. */
 		uint64_t *nr_forgotten;
 	};

@@ -537,7 +537,8 @@ void images_sweep(struct images *images, uint64_t idle_since_ns, uint64_t unused
 		entry = images->by_id[id];
 		if (!entry || entry->image.used_ns > idle_since_ns || is_used(arg, id))
 			continue;
-		if (!entry->image.copy.read && entry->image.used_ns > unused_since_ns) {
+		if (!entry->image.copy.read && !entry->image.hooked &&
+		    entry->image.used_ns > unused_since_ns) {
 			image_close(images, &entry->image);
 			continue;
 		}

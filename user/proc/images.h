@@ -56,6 +56,7 @@ struct image {
 	enum image_problem counted; /* the counter that has it */
 	bool no_cfi; /* it was opened and has no unwind tables */
 	bool was_open; /* rows and names may come from it */
+	bool hooked; /* set by the caller: images_sweep() forgets it instead of closing it */
 	uint64_t used_ns, retry_ns;
 	struct elf_image *elf; /* while IMAGE_OPEN */
 	struct elf_source source; /* elf reads from it and owns it */
@@ -129,8 +130,8 @@ void images_set_cache(struct images *images, size_t max_bytes);
 void images_cool(struct images *images);
 /*
  * Closes files that were not used since idle_since_ns and that is_used(arg, id) denies (mappings and
- * frames to be named refer to it). Of those, copies of memory and files that were not used since
- * unused_since_ns are forgotten; forget(), if not NULL, is called for each. Their ids are not reused:
+ * frames to be named refer to it). Of those, copies of memory, hooked files and files that were not used
+ * since unused_since_ns are forgotten; forget(), if not NULL, is called for each. Their ids are not reused:
  * after IMAGES_MAX_IDS all new files count as anonymous memory.
  */
 void images_sweep(struct images *images, uint64_t idle_since_ns, uint64_t unused_since_ns,

@@ -44,10 +44,12 @@ struct pair {
 	size_t nr;
 };
 
+/* A place in the map gpu_files. */
 struct hooked_file {
 	struct gpu_links_file id;
 	uint32_t tenant;
-	struct gpu_library *library;
+	struct gpu_library *library; /* NULL: the place is free */
+	uint32_t use; /* differs from that of each other file that had the place */
 	int fd;
 	bool everywhere; /* the pair is for all processes */
 	struct pair pair;
@@ -71,10 +73,9 @@ struct gpu_links {
 	struct closer *closer;
 	bool by_perf; /* the kernel lacks uprobe_multi */
 	bool scoped;
-	struct hooked_file files[BPFPROF_GPU_MAX_FILES]; /* in the order of the map gpu_files */
-	int nr_files;
-	int nr_pythons; /* files among nr_files that are Pythons; nr_python_sites are their sites */
-	uint32_t nr_sites, nr_python_sites;
+	struct hooked_file files[BPFPROF_GPU_MAX_FILES];
+	int nr_files; /* places up to the last one that was ever used */
+	uint32_t last_use;
 	struct scoped processes[MAX_SCOPED];
 	size_t nr_processes;
 };
@@ -185,8 +186,8 @@ static int links_make(struct gpu_links *links, int nr, pid_t pid, enum purpose p
 {
 	__cleanup(free_mem) struct link_job *job = calloc(1, sizeof(*job));
 	const struct hooked_file *file = &links->files[nr];
-	uint64_t cookie =
-		(uint64_t)nr << BPFPROF_GPU_FUNCTION_BITS | (pid ? BPFPROF_GPU_OF_ONE_PROCESS : 0);
+	uint64_t cookie = (uint64_t)file->use << 32 | (uint64_t)nr << BPFPROF_GPU_FUNCTION_BITS |
+			  (pid ? BPFPROF_GPU_OF_ONE_PROCESS : 0);
 	size_t i;
 	long err;
 
@@ -250,13 +251,17 @@ static bool may_work_later(int err)
 }
 
 /*
- * Publishes whether the links of a file for all processes count, and the offset of the rank in its
- * communicators.
+ * Publishes which links of a place count, and the offset of the rank in the communicators of its file. In a free
+ * place none does.
  */
 static int file_publish(struct gpu_links *links, int nr, bool everywhere)
 {
-	const struct bpfprof_gpu_file wire = { .comm_rank = links->files[nr].library->comm_rank,
-					       .everywhere = everywhere };
+	const struct hooked_file *file = &links->files[nr];
+	const struct bpfprof_gpu_file wire = {
+		.comm_rank = file->library ? file->library->comm_rank : 0,
+		.everywhere = everywhere,
+		.use = file->use,
+	};
 	uint32_t key = (uint32_t)nr;
 
 	return bpf_map__update_elem(links->session->skel->maps.gpu_files, &key, sizeof(key), &wire,
@@ -270,34 +275,60 @@ static bool is_python(const struct gpu_library *library)
 	return library->layers == 1U << GPU_LAYER_PYTHON;
 }
 
-/*
- * Is the limit for Pythons reached? Each virtual environment may have a Python of its own, and
- * libraries with calls need room, too.
- */
-static bool too_many_pythons(const struct gpu_links *links, const struct gpu_library *library)
+/* The next hooked file from place nr on, whose number is set. NULL: there is none. */
+static struct hooked_file *file_from(struct gpu_links *links, int *nr)
 {
-	return is_python(library) &&
-	       (links->nr_pythons >= MAX_PYTHONS ||
-		links->nr_python_sites + library->nr_sites > MAX_PYTHON_SITES);
+	while (*nr < links->nr_files && !links->files[*nr].library)
+		++*nr;
+	return *nr < links->nr_files ? &links->files[*nr] : NULL;
 }
 
-static bool too_many_of_tenant(const struct gpu_links *links, uint32_t tenant)
+/*
+ * Does a limit refuse the library? One tenant leaves room for others. Each virtual environment may have a
+ * Python of its own, and libraries with calls need room, too.
+ */
+static bool too_many(struct gpu_links *links, uint32_t tenant, const struct gpu_library *library)
 {
-	int i, nr = 0;
+	int i, nr_of_tenant = 0, nr_pythons = 0;
+	size_t nr_sites = library->nr_sites;
+	const struct hooked_file *file;
 
-	for (i = 0; i < links->nr_files; i++)
-		nr += links->files[i].tenant == tenant;
-	return nr >= MAX_OF_TENANT;
+	for (i = 0; (file = file_from(links, &i)); i++) {
+		nr_of_tenant += file->tenant == tenant;
+		if (!is_python(file->library))
+			continue;
+		nr_pythons++;
+		nr_sites += file->library->nr_sites;
+	}
+	return nr_of_tenant >= MAX_OF_TENANT ||
+	       (is_python(library) && (nr_pythons >= MAX_PYTHONS || nr_sites > MAX_PYTHON_SITES));
+}
+
+/* The first of that many free elements in the map gpu_sites: 0, or behind the sites of a file. */
+static uint32_t sites_place(struct gpu_links *links, size_t nr)
+{
+	const struct hooked_file *file;
+	uint32_t first = 0, end;
+	int i;
+
+	for (i = 0; nr && (file = file_from(links, &i)); i++) {
+		end = file->first_site + (uint32_t)file->library->nr_sites;
+		if (first + nr <= file->first_site || first >= end)
+			continue;
+		first = end;
+		i = -1;
+	}
+	return first;
 }
 
 /* Writes the library's sites into their map. */
-static int sites_publish(struct gpu_links *links, struct hooked_file *file)
+static int sites_publish(struct gpu_links *links, struct hooked_file *file, uint32_t first)
 {
 	const struct gpu_library *library = file->library;
 	uint32_t i, key;
 
-	file->first_site = links->nr_sites;
-	if (library->nr_sites > BPFPROF_GPU_MAX_SITES - links->nr_sites)
+	file->first_site = first;
+	if (first + library->nr_sites > BPFPROF_GPU_MAX_SITES)
 		return -ENOSPC;
 	for (i = 0; i < library->nr_sites; i++) {
 		key = file->first_site + i;
@@ -306,7 +337,6 @@ static int sites_publish(struct gpu_links *links, struct hooked_file *file)
 					 BPF_ANY))
 			return -errno;
 	}
-	links->nr_sites += i;
 	return 0;
 }
 
@@ -332,21 +362,25 @@ static int file_hook(struct gpu_links *links, int nr)
 	return 0;
 }
 
-static void file_clear(struct gpu_links *links, struct hooked_file *file)
+void gpu_links_remove(struct gpu_links *links, int nr)
 {
+	struct hooked_file *file = &links->files[nr];
+
 	pair_close(links, &file->pair);
-	if (file->fd >= 0)
-		close(file->fd);
+	closer_close(links->closer, file->fd);
 	free(file->library);
+	*file = (struct hooked_file){ .library = NULL };
+	file_publish(links, nr, false); /* before its links are closed another file may be hooked */
 }
 
-int gpu_links_find(const struct gpu_links *links, const struct gpu_links_file *file)
+int gpu_links_find(struct gpu_links *links, const struct gpu_links_file *id)
 {
+	const struct hooked_file *file;
 	int i;
 
-	for (i = 0; i < links->nr_files; i++)
-		if (links->files[i].id.ino == file->ino && links->files[i].id.dev == file->dev &&
-		    links->files[i].id.ino_gen == file->ino_gen)
+	for (i = 0; (file = file_from(links, &i)); i++)
+		if (file->id.ino == id->ino && file->id.dev == id->dev &&
+		    file->id.ino_gen == id->ino_gen)
 			return i;
 	return -ENOENT;
 }
@@ -354,37 +388,36 @@ int gpu_links_find(const struct gpu_links *links, const struct gpu_links_file *f
 int gpu_links_add(struct gpu_links *links, const struct gpu_links_file *id, uint32_t tenant,
 		  const struct gpu_library *library, int file_fd)
 {
-	struct hooked_file *file = &links->files[links->nr_files];
-	int nr = links->nr_files, err = 0;
+	uint32_t first_site = sites_place(links, library->nr_sites);
+	struct hooked_file *file;
+	int nr, err;
 
-	if (nr == BPFPROF_GPU_MAX_FILES || too_many_of_tenant(links, tenant) ||
-	    too_many_pythons(links, library))
+	for (nr = 0; nr < links->nr_files && links->files[nr].library; nr++)
+		;
+	if (nr == BPFPROF_GPU_MAX_FILES || too_many(links, tenant, library))
 		return -ENOSPC;
+	file = &links->files[nr];
 	*file = (struct hooked_file){ .id = *id,
 				      .tenant = tenant,
+				      .library = malloc(sizeof(*library)),
+				      .use = ++links->last_use,
 				      .fd = fcntl(file_fd, F_DUPFD_CLOEXEC, 0) };
-	if (file->fd < 0)
-		return -errno;
-	file->library = malloc(sizeof(*file->library));
+	if (nr == links->nr_files)
+		links->nr_files++;
+	err = file->fd < 0 ? -errno : file->library ? 0 : -ENOMEM;
 	if (file->library)
 		*file->library = *library;
-	else
-		err = -ENOMEM;
 	if (!err)
-		err = sites_publish(links, file);
+		err = sites_publish(links, file, first_site);
 	if (!err)
 		err = file_publish(links, nr, !links->scoped);
 	if (!err && !links->scoped)
 		err = file_hook(links, nr);
 	if (err && !may_work_later(err)) {
-		file_clear(links, file);
+		gpu_links_remove(links, nr);
 		return err;
 	}
-	if (is_python(library)) {
-		links->nr_pythons++;
-		links->nr_python_sites += (uint32_t)library->nr_sites;
-	}
-	return links->nr_files++;
+	return nr;
 }
 
 static struct scoped *scoped_find(struct gpu_links *links, int file, uint32_t pid)
@@ -421,7 +454,7 @@ void gpu_links_widen(struct gpu_links *links)
 	int i;
 
 	links->scoped = false;
-	for (i = 0; i < links->nr_files; i++)
+	for (i = 0; file_from(links, &i); i++)
 		file_hook(links, i);
 }
 
@@ -476,7 +509,7 @@ void gpu_links_retry(struct gpu_links *links)
 	size_t k;
 	int i;
 
-	for (i = 0; i < links->nr_files; i++)
+	for (i = 0; file_from(links, &i); i++)
 		if (backoff_is_due(&links->files[i].backoff, now_ns))
 			file_hook(links, i);
 	for (k = 0; k < links->nr_processes && links->scoped; k++)
@@ -527,8 +560,8 @@ void gpu_links_free(struct gpu_links *links)
 		return;
 	for (k = 0; k < links->nr_processes; k++)
 		pair_close(links, &links->processes[k].pair);
-	for (i = 0; i < links->nr_files; i++)
-		file_clear(links, &links->files[i]);
+	for (i = 0; file_from(links, &i); i++)
+		gpu_links_remove(links, i);
 	closer_free(links->closer);
 	free(links);
 }

@@ -45,7 +45,7 @@ void gpu_links_widen(struct gpu_links *links);
 bool gpu_links_are_scoped(const struct gpu_links *links);
 
 /* The number of an added file, or -ENOENT. */
-int gpu_links_find(const struct gpu_links *links, const struct gpu_links_file *file);
+int gpu_links_find(struct gpu_links *links, const struct gpu_links_file *file);
 /*
  * Adds a file, and hooks it unless links are of single processes. Copies library and duplicates
  * file_fd. Files of one tenant (base/tenant.h) leave a quarter of the places. Returns the number of the file;
@@ -62,6 +62,11 @@ int gpu_links_process(struct gpu_links *links, int file, uint32_t pid, uint32_t 
 void gpu_links_exit(struct gpu_links *links, uint32_t pid);
 /* Retries the links that are due. */
 void gpu_links_retry(struct gpu_links *links);
+
+/*
+ * Detaches a file that no process maps, with links for all processes. Another file may get its number.
+ */
+void gpu_links_remove(struct gpu_links *links, int file);
 
 /* The result of the last try to hook the file. -EBUSY and -ETIMEDOUT are tried again. */
 int gpu_links_error(const struct gpu_links *links, int file);

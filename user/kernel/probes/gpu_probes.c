@@ -46,8 +46,6 @@ struct gpu_probes {
 	uint32_t next_image; /* the next image to scan */
 	struct gpu_hidden *hidden; /* the search for NCCL in next_image, or NULL */
 	struct gpu_probes_library libraries[MAX_LISTED];
-	struct gpu_links_file library_ids[MAX_LISTED];
-	int library_files[MAX_LISTED]; /* number in links, or -1 */
 	size_t nr_libraries;
 	struct gpu_probes_losses losses;
 	/* The other fields are for links of single processes. */
@@ -96,6 +94,11 @@ static struct gpu_links_file file_id(const struct image *image)
 					.ino = image->ino };
 }
 
+static bool is_of_file(const struct image *image, const struct gpu_links_file *id)
+{
+	return image->ino == id->ino && image->dev == id->dev && image->ino_gen == id->ino_gen;
+}
+
 /* The number of the file in links, or -errno. */
 static int library_hook(struct gpu_probes *probes, const struct gpu_library *library,
 			const struct image *image)
@@ -113,14 +116,27 @@ static int library_hook(struct gpu_probes *probes, const struct gpu_library *lib
  */
 static bool is_listed(const struct gpu_probes *probes, const struct image *image)
 {
-	const struct gpu_links_file id = file_id(image), *ids = probes->library_ids;
 	size_t i;
 
 	for (i = 0; i < probes->nr_libraries; i++)
-		if (probes->library_files[i] < 0 && ids[i].ino == id.ino && ids[i].dev == id.dev &&
-		    ids[i].ino_gen == id.ino_gen)
+		if (probes->libraries[i].file < 0 && is_of_file(image, &probes->libraries[i].id))
 			return true;
 	return false;
+}
+
+/* Takes the first library with that file from the list, or the first one that is not hooked if file is negative. */
+static void library_unlist(struct gpu_probes *probes, int file)
+{
+	struct gpu_probes_library *library = probes->libraries;
+	const struct gpu_probes_library *end = library + probes->nr_libraries;
+
+	while (library < end && (file < 0 ? library->file >= 0 : library->file != file))
+		library++;
+	if (library == end)
+		return;
+	free(library->path);
+	memmove(library, library + 1, (size_t)(end - library - 1) * sizeof(*library));
+	probes->nr_libraries--;
 }
 
 /*
@@ -135,6 +151,8 @@ static void library_list(struct gpu_probes *probes, const struct image *image,
 
 	if (file < 0 && is_listed(probes, image))
 		return;
+	if (probes->nr_libraries == MAX_LISTED)
+		library_unlist(probes, -1);
 	if (probes->nr_libraries == MAX_LISTED || err == -ENOSPC)
 		probes->losses.nr_refused++;
 	if (probes->nr_libraries == MAX_LISTED)
@@ -146,8 +164,9 @@ static void library_list(struct gpu_probes *probes, const struct image *image,
 	entry->layers = library->layers;
 	entry->functions = file < 0 ? 0 : (uint32_t)(library->nr + library->nr_sites);
 	entry->problem = err && !problem ? problem_text(err) : problem;
-	probes->library_ids[probes->nr_libraries] = file_id(image);
-	probes->library_files[probes->nr_libraries++] = file;
+	entry->id = file_id(image);
+	entry->file = file;
+	probes->nr_libraries++;
 	if (err)
 		log_debug("%s: %s: %s", entry->path, entry->problem, strerror(-err));
 	else if (!gpu_links_are_scoped(probes->links))
@@ -159,7 +178,7 @@ static void process_log(const struct gpu_probes *probes, int file, const struct 
 	size_t i;
 
 	for (i = 0; i < probes->nr_libraries; i++)
-		if (probes->library_files[i] == file)
+		if (probes->libraries[i].file == file)
 			log_debug("hooked %s: %u functions, in pid %u", probes->libraries[i].path,
 				  probes->libraries[i].functions, process->pid);
 }
@@ -351,6 +370,7 @@ static bool image_scan(struct gpu_probes *probes, struct image *image, uint64_t 
 		file = library_hook(probes, library, image);
 		library_list(probes, image, library, file, NULL);
 	}
+	image->hooked = file >= 0;
 	image_is_file(probes, image->id, file);
 	return false;
 }
@@ -516,6 +536,26 @@ void gpu_probes_exit(struct gpu_probes *probes, uint32_t pid, uint64_t start_ns)
 		widen(probes);
 }
 
+void gpu_probes_unused(struct gpu_probes *probes, const struct image *image)
+{
+	const struct gpu_links_file id = file_id(image);
+	int file = image->hooked ? gpu_links_find(probes->links, &id) : -ENOENT;
+	const struct image *other;
+	uint32_t i;
+
+	if (file < 0)
+		return;
+	/* The same file, after its content changed: its probes are the same. */
+	for (i = BPFPROF_IMAGE_FIRST_FILE; i < images_count(probes->images); i++) {
+		other = images_get(probes->images, i);
+		if (other && other != image && other->hooked && is_of_file(other, &id))
+			return;
+	}
+	gpu_links_remove(probes->links, file);
+	log_debug("unhooked %s", image->path);
+	library_unlist(probes, file);
+}
+
 bool gpu_probes_are_scoped(const struct gpu_probes *probes)
 {
 	return gpu_links_are_scoped(probes->links);
@@ -532,9 +572,9 @@ const struct gpu_probes_library *gpu_probes_libraries(struct gpu_probes *probes,
 	int err;
 
 	for (i = 0; i < probes->nr_libraries; i++) {
-		if (probes->library_files[i] < 0)
+		if (probes->libraries[i].file < 0)
 			continue;
-		err = gpu_links_error(probes->links, probes->library_files[i]);
+		err = gpu_links_error(probes->links, probes->libraries[i].file);
 		probes->libraries[i].problem = err ? problem_text(err) : NULL;
 	}
 	*ret_nr = probes->nr_libraries;

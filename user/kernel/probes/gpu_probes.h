@@ -14,10 +14,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernel/probes/gpu_links.h"
 #include "gpu_calls.h"
 
 struct deadline_runner;
 struct gpu_probes;
+struct image;
 struct images;
 struct processes;
 struct session;
@@ -27,6 +29,8 @@ struct gpu_probes_library {
 	uint32_t layers; /* bits: enum bpfprof_gpu_layer */
 	uint32_t functions; /* hooked functions */
 	const char *problem; /* static text; NULL: it is hooked */
+	struct gpu_links_file id;
+	int file; /* its number in gpu_links.h; negative: it has none */
 };
 
 /* Libraries and probes that are missing. */
@@ -56,6 +60,8 @@ void gpu_probes_scope(struct gpu_probes *probes, struct processes *processes);
 bool gpu_probes_are_scoped(const struct gpu_probes *probes); /* still? */
 /* A process has ended. */
 void gpu_probes_exit(struct gpu_probes *probes, uint32_t pid, uint64_t start_ns);
+/* No process maps the file any more, and it is about to be forgotten: detaches its probes. */
+void gpu_probes_unused(struct gpu_probes *probes, const struct image *image);
 /* Detaches. */
 void gpu_probes_free(struct gpu_probes *probes);
 
