@@ -66,6 +66,23 @@ def files_of_a_user(context):
     near.check(context, "\n".join(texts_of(daemon)))
 
 
+@test(modes=CAPS)
+def files_of_a_user_while_recording(context):
+    """record has limits of tenants, too, though it reads in its loop: what is refused has their names."""
+    folder = many_files(context)
+    near = Neighbour(context)
+    recording = context.start("record", "-F", 499, "-d", "6", "-o", "x.folded", "--stats", "x.json")
+    context.sampling(recording)
+    map_files(context, folder, NR_FILES)
+    context.finish(recording, 40).expect(0)
+    near.end()
+    rows = context.json("x.json")["refused"]
+    context.note("refused: %s" % rows)
+    check(any(row["container"] == "uid %d" % TENANT and row["reason"] == "files" for row in rows), rows)
+    check(not [row for row in rows if row["container"] == "unknown"], rows)
+    near.check(context, context.text("x.folded"))
+
+
 def ready(port):
     """The status of /readyz and what it says; None: no answer."""
     with contextlib.suppress(OSError):

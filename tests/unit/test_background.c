@@ -274,6 +274,7 @@ static void note_rights(void *arg, const void *data, size_t bytes, bool late)
 
 	shared->may_wait = background_may_wait(shared->background);
 	cr_expect_eq(background_tenant(), 7);
+	cr_expect(background_is_job());
 	count(shared, data, bytes, late);
 }
 
@@ -284,6 +285,9 @@ Test(background, who_may_wait)
 	cr_expect(background_may_wait(NULL));
 	cr_expect_not(background_may_wait(shared.background));
 	cr_expect_eq(background_tenant(), 0);
+	background_serve(8);
+	cr_expect_eq(background_tenant(), 8);
+	cr_expect_not(background_is_job());
 	cr_assert_eq(post(&shared, note_rights, 1, 7, 1), 0);
 	wait_done(&shared, 1);
 	cr_expect(shared.may_wait);
@@ -291,6 +295,7 @@ Test(background, who_may_wait)
 	cr_expect(background_may_wait(shared.background));
 	background_resume(shared.background);
 	cr_expect_not(background_may_wait(shared.background));
+	background_serve(0);
 	background_free(shared.background);
 }
 

@@ -73,6 +73,7 @@ struct background {
 };
 
 static _Thread_local struct background *self; /* in the thread itself */
+static _Thread_local uint32_t served; /* by the loop */
 
 static void lock_take(struct background *b)
 {
@@ -121,9 +122,19 @@ void background_give_way(void)
 	lock_take(self);
 }
 
+bool background_is_job(void)
+{
+	return self;
+}
+
 uint32_t background_tenant(void)
 {
-	return self ? self->tenant : 0;
+	return self ? self->tenant : served;
+}
+
+void background_serve(uint32_t tenant)
+{
+	served = tenant;
 }
 
 bool background_time_is_up(void)

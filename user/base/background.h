@@ -78,7 +78,10 @@ bool background_finish(struct background *background, unsigned int timeout_ms);
 void background_wait_begin(void); /* the caller is about to wait, and touches only its own memory */
 void background_wait_end(void);
 void background_give_way(void);
-uint32_t background_tenant(void); /* of the present job; 0: the caller is no job */
+bool background_is_job(void); /* is the caller a job? */
+uint32_t background_tenant(void); /* of the present job, or the one that the loop serves; 0: none */
+/* For a loop without a background: it works for this tenant from now on; 0: for none. */
+void background_serve(uint32_t tenant);
 /* Has the present job run for longer than BACKGROUND_JOB_NS? It then leaves the rest to a later job. */
 bool background_time_is_up(void);
 /* The same for BACKGROUND_OVER_NS: every further read of a file fails. */

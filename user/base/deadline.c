@@ -250,7 +250,7 @@ static bool is_patient(struct deadline_runner *runner, struct worker *w)
 
 	runner->last_wait = deadline_wait_of(atomic_load(&w->tid));
 	/* While a job waits, the loop goes on. */
-	if (runner->last_wait.ready && background_tenant() && !background_is_over())
+	if (runner->last_wait.ready && background_is_job() && !background_is_over())
 		return true;
 	left = runner->last_wait.ready ? &runner->ready_ms : &runner->asleep_ms;
 	if (!*left)

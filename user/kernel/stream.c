@@ -27,6 +27,13 @@
 #define IMAGES_LEFT_DELAY_NS (200 * 1000000ULL)
 #define NO_PID 0U /* the key of jobs that belong to no process */
 
+static uint32_t tenant_of_pid(const struct stream *stream, uint32_t pid)
+{
+	const struct process *process = processes_find(stream->walker->processes, pid);
+
+	return process && process->tenant ? process->tenant : tenant_of_process(pid);
+}
+
 /*
  * Runs a job of a process in the background. False: there is no room for it, or no background, so that
  * the caller does the work or does without.
@@ -34,15 +41,12 @@
 static bool post(struct stream *stream, background_fn fn, uint32_t pid, const void *data,
 		 size_t bytes)
 {
-	const struct process *process = processes_find(stream->walker->processes, pid);
 	const struct background_job job = { .fn = fn,
 					    .arg = stream,
 					    .data = data,
 					    .bytes = bytes,
 					    .key = pid,
-					    .tenant = process && process->tenant
-							      ? process->tenant
-							      : tenant_of_process(pid) };
+					    .tenant = tenant_of_pid(stream, pid) };
 
 	return stream->background && !background_post(stream->background, &job);
 }
@@ -72,10 +76,12 @@ static void job_end(struct decoding *d, uint32_t pid)
 
 static void refresh(struct decoding *d, struct process *process)
 {
+	background_serve(tenant_of_pid(d->stream, process->pid));
 	if (!d->may_wait || walker_refresh(d->stream->walker, process, d->now_ns) == -EAGAIN) {
 		process->reread_ns = 0;
 		stream_reread_after(d, process, REFRESH_AGAIN_NS);
 	}
+	background_serve(0);
 }
 
 /* data: the pid. */
@@ -207,54 +213,43 @@ static bool sample_is_settled(struct stream *stream, const struct bpfprof_sample
 	       stream->handlers.is_settled(stream->handlers.arg, process, sample);
 }
 
-/*
- * Must the record wait for files and processes, or for earlier records of its process that do? Then *ret_pid
- * is the process whose jobs it follows.
- */
-static bool record_waits(struct stream *stream, const struct bpfprof_record *rec, uint32_t *ret_pid)
+/* The process of a record, or NO_PID. */
+static uint32_t record_pid(const struct bpfprof_record *rec)
 {
-	const struct bpfprof_process_event *event = (const void *)rec;
-	const struct bpfprof_sample *sample = (const void *)rec;
-	const struct bpfprof_title_event *title = (const void *)rec;
-	const struct bpfprof_fork_event *fork = (const void *)rec;
-
 	switch (rec->kind) {
 	case BPFPROF_KIND_MISS:
-		*ret_pid = sample->task.pid;
-		return true;
 	case BPFPROF_KIND_SAMPLE:
-		*ret_pid = sample->task.pid;
-		return background_has(stream->background, *ret_pid) ||
-		       !sample_is_settled(stream, sample);
+		return ((const struct bpfprof_sample *)rec)->task.pid;
 	case BPFPROF_KIND_EXEC:
-		*ret_pid = event->task.pid;
-		return true;
 	case BPFPROF_KIND_EXIT:
 	case BPFPROF_KIND_MMAP:
-		*ret_pid = event->task.pid;
-		break;
+		return ((const struct bpfprof_process_event *)rec)->task.pid;
 	case BPFPROF_KIND_TITLE:
-		*ret_pid = title->task.pid;
-		break;
-	case BPFPROF_KIND_FORK:
-		*ret_pid =
-			fork->child.pid; /* of an earlier process; the parent's facts can be read */
-		break;
+		return ((const struct bpfprof_title_event *)rec)->task.pid;
+	case BPFPROF_KIND_FORK: /* the parent's facts can be read */
+		return ((const struct bpfprof_fork_event *)rec)->child.pid;
 	default:
-		return false;
+		return NO_PID;
 	}
-	return background_has(stream->background, *ret_pid);
+}
+
+/* Must the record of that process wait for files and processes, or for earlier records of it that do? */
+static bool record_waits(struct stream *stream, const struct bpfprof_record *rec, uint32_t pid)
+{
+	if (pid == NO_PID)
+		return false;
+	return rec->kind == BPFPROF_KIND_MISS || rec->kind == BPFPROF_KIND_EXEC ||
+	       background_has(stream->background, pid) ||
+	       (rec->kind == BPFPROF_KIND_SAMPLE && !sample_is_settled(stream, (const void *)rec));
 }
 
 /* data: the record. */
 static void record_job(void *arg, const void *data, size_t bytes, bool late)
 {
 	struct stream *stream = arg;
-	struct decoding *d;
-	uint32_t pid = NO_PID;
+	uint32_t pid = record_pid(data);
+	struct decoding *d = job_begin(stream, pid, late);
 
-	record_waits(stream, data, &pid);
-	d = job_begin(stream, pid, late);
 	stream_decode(d, data, bytes);
 	job_end(d, pid);
 }
@@ -283,10 +278,16 @@ static int on_record(void *arg, void *data, size_t size)
 		stream->nr_malformed++;
 		return 0;
 	}
-	if (!stream->background || !record_waits(stream, rec, &pid))
+	pid = record_pid(rec);
+	if (!stream->background) {
+		background_serve(tenant_of_pid(stream, pid));
 		stream_decode(&stream->here, rec, size);
-	else if (!post(stream, record_job, pid, data, size))
+		background_serve(0);
+	} else if (!record_waits(stream, rec, pid)) {
+		stream_decode(&stream->here, rec, size);
+	} else if (!post(stream, record_job, pid, data, size)) {
 		record_refused(stream, rec, size, pid);
+	}
 	return 0;
 }
 

@@ -350,7 +350,7 @@ int walker_refresh(struct walker *walker, struct process *process, uint64_t now_
 	err = mappings_read(walker, walker_own_pid(walker, process), &c, &cost_ns);
 	process_read_took(process, cost_ns, err == -ETIMEDOUT);
 	/* A job that waits takes no time from other processes. */
-	if (err != -ETIMEDOUT || !background_tenant())
+	if (err != -ETIMEDOUT || !background_is_job())
 		budget_spend(budget_of(&walker->reading, background_tenant()), cost_ns);
 	/* The pid may belong to another process by now. */
 	if (err > 0 && c.task.start_ns == process->start_ns && c.task.exec_id == process->exec_id)
