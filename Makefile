@@ -71,7 +71,7 @@ $(LIB): $(LIB_OBJ)
 	$(call msg,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
-$(filter $(B)/user/kernel/%,$(LIB_OBJ)): | $(SKELS)
+$(filter $(B)/user/kernel/%,$(LIB_OBJ)) $(UNIT_OBJ): | $(SKELS)
 # With sanitizers the tests themselves compile in half the time without optimization.
 ifneq ($(SAN),)
 $(UNIT_OBJ): ALL_CFLAGS += -O0
