@@ -2,6 +2,7 @@
 #include "kernel/core_types.h"
 
 #include <bpf/btf.h>
+#include <bpf/libbpf.h>
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <errno.h>
@@ -108,6 +109,42 @@ Test(core_types, as_the_kernel_has_them)
 	btf__free(kernel);
 	bpf_object__close(object);
 	core_types_free(&types);
+}
+
+/* What programs attach to has the same ids as libbpf finds. */
+Test(core_types, targets)
+{
+	static const struct {
+		const char *section, *name;
+		enum bpf_attach_type type;
+	} cases[] = {
+		{ "iter/task", "bpf_iter_task", BPF_TRACE_ITER },
+		{ "iter.s/task", "bpf_iter_task", BPF_TRACE_ITER },
+		{ "iter/task_vma", "bpf_iter_task_vma", BPF_TRACE_ITER },
+		{ "tp_btf/sched_process_exit", "btf_trace_sched_process_exit", BPF_TRACE_RAW_TP },
+		{ "?tp_btf/sched_switch", "btf_trace_sched_switch", BPF_TRACE_RAW_TP },
+	};
+	struct core_types types;
+	char name[CORE_TARGET_NAME], section[80] = "tp_btf/";
+	size_t bytes, i;
+	const void *elf = bpfprof_bpf__elf_bytes(&bytes);
+
+	if (access(CORE_TYPES_KERNEL, R_OK))
+		cr_skip_test("this kernel has no BTF");
+	cr_assert_eq(core_types_make(&types, elf, bytes, CORE_TYPES_KERNEL), 0);
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		cr_assert_eq(core_target_name(name, cases[i].section), 0);
+		cr_expect_str_eq(name, cases[i].name);
+		cr_expect_eq(core_target_find(&types, name),
+			     (uint32_t)libbpf_find_vmlinux_btf_id(strchr(cases[i].section, '/') + 1,
+								  cases[i].type),
+			     "%s", name);
+	}
+	cr_expect_eq(core_target_find(&types, "btf_trace_of_another_object"), 0);
+	core_types_free(&types);
+	cr_expect_eq(core_target_name(name, "perf_event"), -ENOENT);
+	memset(section + strlen(section), 'x', sizeof(section) - 1 - strlen(section));
+	cr_expect_eq(core_target_name(name, section), -E2BIG);
 }
 
 /* Writes data to a file and reads types from there. */

@@ -21,33 +21,42 @@
 #define KERNEL_MAX_BYTES (64U << 20)
 #define OUT_MAX_BYTES (4U << 20)
 
+/* The place of each type is found from the last marked type before it. */
+#define MARK_EVERY 8
+#define FILTER_BITS 65536
+
 /* A BTF in memory. Type 0 is void. */
 struct types {
 	const char *strings;
 	size_t string_bytes;
-	const struct btf_type **types; /* by id */
+	const struct btf_type **marks; /* of types 0, MARK_EVERY, ... */
 	uint32_t nr;
 	size_t cap;
-};
-
-/* The types that are taken over. */
-struct selection {
-	const struct types *from;
-	uint32_t *new_ids; /* by old id, 0: it is not taken over */
-	uint32_t *old_ids; /* in the order of the new ids, which begin at 1 */
-	uint32_t nr;
-	size_t cap;
-	struct buf types, strings;
 };
 
 struct name {
 	const char *text;
 	size_t length; /* without its flavor */
+	uint32_t hash;
+	bool is_target; /* programs attach to it; else the type is taken over */
+	uint32_t *ret_id; /* of a target */
 };
 
 struct names {
 	struct name *sorted;
-	size_t nr;
+	size_t nr, cap;
+	uint8_t filter[FILTER_BITS / 8]; /* no name has a hash whose bit is clear */
+};
+
+/* The types that are taken over. */
+struct selection {
+	const struct types *from;
+	const struct names *names;
+	uint32_t *new_ids; /* by old id, 0: it is not taken over */
+	uint32_t *old_ids; /* in the order of the new ids, which begin at 1 */
+	uint32_t nr, max_ids;
+	size_t cap;
+	struct buf types, strings;
 };
 
 /* The bytes behind the header of a type; SIZE_MAX: the kind is not known. */
@@ -88,11 +97,30 @@ static size_t tail_bytes(const struct btf_type *type)
 	}
 }
 
-/* Finds all types of data[bytes], which stays in use. 0 or -errno. */
-static int types_find(struct types *types, const char *data, size_t bytes)
+static const struct btf_type *type_next(const struct btf_type *type)
+{
+	return (const struct btf_type *)((const char *)(type + 1) + tail_bytes(type));
+}
+
+static const struct btf_type *type_at(const struct types *types, uint32_t id)
+{
+	const struct btf_type *type = types->marks[id / MARK_EVERY];
+
+	/* No type is at mark 0: it is that of type 1. */
+	for (id = id < MARK_EVERY ? id - 1 : id % MARK_EVERY; id; id--)
+		type = type_next(type);
+	return type;
+}
+
+typedef int each_type(void *arg, uint32_t id, const struct btf_type *type);
+
+/* Finds all types of data[bytes], which stays in use, and calls each() for them. 0 or -errno. */
+static int types_find(struct types *types, const char *data, size_t bytes, each_type *each,
+		      void *arg)
 {
 	const struct btf_header *head = (const struct btf_header *)data;
 	const char *at, *end;
+	int err = 0;
 
 	if (bytes < sizeof(*head) || head->magic != BTF_MAGIC || head->hdr_len > bytes ||
 	    head->hdr_len % 4 || head->type_off % 4 || head->type_off > bytes - head->hdr_len ||
@@ -106,18 +134,22 @@ static int types_find(struct types *types, const char *data, size_t bytes)
 		return -EINVAL;
 	at = data + head->hdr_len + head->type_off;
 	end = at + head->type_len;
-	for (types->nr = 1; at < end; types->nr++) {
+	for (types->nr = 1; at < end && !err; types->nr++) {
 		const struct btf_type *type = (const struct btf_type *)at;
 		size_t left = (size_t)(end - at) - sizeof(*type);
 
 		if ((size_t)(end - at) < sizeof(*type) || tail_bytes(type) > left)
 			return -EINVAL;
-		if (vec_grow(types->types, types->nr + 1, types->cap, VEC_BOUNDED))
-			return -ENOMEM;
-		types->types[types->nr] = type;
-		at += sizeof(*type) + tail_bytes(type);
+		if (types->nr == 1 || !(types->nr % MARK_EVERY)) {
+			if (vec_grow(types->marks, types->nr / MARK_EVERY + 1, types->cap,
+				     VEC_BOUNDED))
+				return -ENOMEM;
+			types->marks[types->nr / MARK_EVERY] = type;
+		}
+		err = each(arg, types->nr, type);
+		at = (const char *)type_next(type);
 	}
-	return 0;
+	return err;
 }
 
 static const char *name_at(const struct types *types, uint32_t off)
@@ -126,45 +158,125 @@ static const char *name_at(const struct types *types, uint32_t off)
 }
 
 /* A name without its flavor: "file" of "file___6_12", as libbpf compares names. */
-static struct name name_of(const struct types *types, uint32_t id)
+static struct name name_of(const char *text)
 {
-	const char *text = name_at(types, types->types[id]->name_off);
-	const char *flavor = *text ? strstr(text + 1, "___") : NULL;
+	struct name name = { .text = text, .hash = 2166136261U }; /* FNV-1a */
 
-	return (struct name){ text, flavor ? (size_t)(flavor - text) : strlen(text) };
+	for (; text[name.length]; name.length++) {
+		if (text[name.length] == '_' && name.length && text[name.length + 1] == '_' &&
+		    text[name.length + 2] == '_')
+			break;
+		name.hash = (name.hash ^ (uint8_t)text[name.length]) * 16777619U;
+	}
+	return name;
 }
 
 static int names_compare(const void *a, const void *b)
 {
 	const struct name *x = a, *y = b;
 
+	if (x->is_target != y->is_target)
+		return x->is_target ? 1 : -1;
+	if (x->hash != y->hash)
+		return x->hash < y->hash ? -1 : 1;
 	if (x->length != y->length)
 		return x->length < y->length ? -1 : 1;
 	return memcmp(x->text, y->text, x->length);
 }
 
-/* Types of these kinds are looked for by their names. */
-static bool is_root(const struct types *types, uint32_t id)
+static int names_add(struct names *names, const char *text, uint32_t *ret_id)
 {
-	switch (BTF_INFO_KIND(types->types[id]->info)) {
+	if (vec_grow(names->sorted, names->nr + 1, names->cap, VEC_BOUNDED))
+		return -ENOMEM;
+	names->sorted[names->nr] = name_of(text);
+	names->sorted[names->nr].is_target = ret_id;
+	names->sorted[names->nr].ret_id = ret_id;
+	names->nr++;
+	return 0;
+}
+
+static void names_sort(struct names *names)
+{
+	uint32_t bit;
+	size_t i;
+
+	qsort(names->sorted, names->nr, sizeof(*names->sorted), names_compare);
+	for (i = 0; i < names->nr; i++) {
+		bit = names->sorted[i].hash % FILTER_BITS;
+		names->filter[bit / 8] |= (uint8_t)(1U << bit % 8);
+	}
+}
+
+static const struct name *names_find(const struct names *names, const char *text, bool is_target)
+{
+	struct name name = name_of(text);
+	uint32_t bit = name.hash % FILTER_BITS;
+
+	name.is_target = is_target;
+	if (!(names->filter[bit / 8] >> bit % 8 & 1))
+		return NULL;
+	return bsearch(&name, names->sorted, names->nr, sizeof(name), names_compare);
+}
+
+/* Types of these kinds are looked for by their names. */
+static bool is_root(const struct btf_type *type)
+{
+	switch (BTF_INFO_KIND(type->info)) {
 	case BTF_KIND_STRUCT:
 	case BTF_KIND_UNION:
 	case BTF_KIND_ENUM:
 	case BTF_KIND_ENUM64:
 	case BTF_KIND_TYPEDEF:
-		return name_at(types, types->types[id]->name_off)[0];
+		return type->name_off;
 	default:
 		return false;
 	}
 }
 
-/* The names of types in the .BTF section of the BPF object, which comes from our own build. */
-static int names_find(struct names *names, struct types *types, const char *elf, size_t bytes)
+struct own_names {
+	struct types types;
+	struct names *names;
+};
+
+static int own_name_add(void *arg, uint32_t id, const struct btf_type *type)
+{
+	struct own_names *own = arg;
+
+	(void)id;
+	return is_root(type) ? names_add(own->names, name_at(&own->types, type->name_off), NULL)
+			     : 0;
+}
+
+/* Adds the type to which the programs of a section attach, if there is one. */
+static int target_add(struct core_types *types, struct names *names, const char *section)
+{
+	struct core_target *target = &types->targets[types->nr_targets];
+	int err;
+
+	if (types->nr_targets == CORE_TARGETS)
+		return -E2BIG;
+	err = core_target_name(target->name, section);
+	if (err)
+		return err == -ENOENT ? 0 : err;
+	err = names_add(names, target->name, &target->id);
+	types->nr_targets += !err;
+	return err;
+}
+
+/*
+ * The names of types in the .BTF section of the BPF object, and of what its programs attach to. The object
+ * comes from our own build.
+ */
+static int object_names(struct core_types *types, struct names *names, const char *elf,
+			size_t bytes)
 {
 	const Elf64_Ehdr *head = (const Elf64_Ehdr *)elf;
 	const Elf64_Shdr *sections, *strings;
+	struct own_names own = { .names = names };
+	const char *name;
+	bool found = false;
 	uint32_t i;
-	int err = -EINVAL;
+	int err = 0;
 
 	if (bytes < sizeof(*head) || head->e_shoff > bytes || head->e_shoff % 8 ||
 	    head->e_shnum > (bytes - head->e_shoff) / sizeof(*sections) ||
@@ -172,28 +284,32 @@ static int names_find(struct names *names, struct types *types, const char *elf,
 		return -EINVAL;
 	sections = (const Elf64_Shdr *)(elf + head->e_shoff);
 	strings = &sections[head->e_shstrndx];
-	for (i = 0; i < head->e_shnum; i++)
-		if (sections[i].sh_offset <= bytes &&
-		    sections[i].sh_size <= bytes - sections[i].sh_offset &&
-		    strings->sh_offset + sections[i].sh_name + sizeof(".BTF") <= bytes &&
-		    !strcmp(elf + strings->sh_offset + sections[i].sh_name, ".BTF"))
-			err = types_find(types, elf + sections[i].sh_offset, sections[i].sh_size);
-	if (err)
-		return err;
-	names->sorted = calloc(types->nr, sizeof(*names->sorted));
-	if (!names->sorted)
-		return -ENOMEM;
-	for (i = 1; i < types->nr; i++)
-		if (is_root(types, i))
-			names->sorted[names->nr++] = name_of(types, i);
-	qsort(names->sorted, names->nr, sizeof(*names->sorted), names_compare);
-	return 0;
+	if (!strings->sh_size || strings->sh_offset > bytes ||
+	    strings->sh_size > bytes - strings->sh_offset ||
+	    elf[strings->sh_offset + strings->sh_size - 1])
+		return -EINVAL;
+	for (i = 0; i < head->e_shnum && !err; i++) {
+		if (sections[i].sh_name >= strings->sh_size || sections[i].sh_offset > bytes ||
+		    sections[i].sh_size > bytes - sections[i].sh_offset)
+			continue;
+		name = elf + strings->sh_offset + sections[i].sh_name;
+		if (strcmp(name, ".BTF")) {
+			err = target_add(types, names, name);
+			continue;
+		}
+		found = true;
+		err = types_find(&own.types, elf + sections[i].sh_offset, sections[i].sh_size,
+				 own_name_add, &own);
+	}
+	free(own.types.marks);
+	names_sort(names);
+	return found ? err : -EINVAL;
 }
 
 /* The new id of a type. The type itself is written later. 0: void, or no memory, which the buffer shows. */
 static uint32_t select_type(struct selection *sel, uint32_t id)
 {
-	if (!id || id >= sel->from->nr)
+	if (!id || id >= sel->max_ids)
 		return 0;
 	if (sel->new_ids[id])
 		return sel->new_ids[id];
@@ -291,25 +407,43 @@ static void type_write(struct selection *sel, const struct btf_type *type)
 	}
 }
 
-/* Writes the types of those names, and what they contain. */
-static int selection_write(struct selection *sel, const struct names *names, int fd)
+/* Selects a type with one of the names, or notes its id. */
+static int root_select(void *arg, uint32_t id, const struct btf_type *type)
+{
+	struct selection *sel = arg;
+	const char *text = name_at(sel->from, type->name_off);
+	const struct name *name;
+	bool is_target = false;
+
+	/* There are also structs with names of iterators. */
+	if (BTF_INFO_KIND(type->info) == BTF_KIND_FUNC)
+		is_target = !strncmp(text, CORE_ITERATOR, sizeof(CORE_ITERATOR) - 1);
+	else if (BTF_INFO_KIND(type->info) == BTF_KIND_TYPEDEF)
+		is_target = !strncmp(text, CORE_TRACEPOINT, sizeof(CORE_TRACEPOINT) - 1);
+	if (!is_target && !is_root(type))
+		return 0;
+	name = names_find(sel->names, text, is_target);
+	if (!name)
+		return 0;
+	if (!is_target)
+		select_type(sel, id);
+	else if (!*name->ret_id)
+		*name->ret_id = id;
+	return sel->types.error;
+}
+
+/* Writes the selected types and what they contain. */
+static int selection_write(struct selection *sel, int fd)
 {
 	struct btf_header head = { .magic = BTF_MAGIC,
 				   .version = BTF_VERSION,
 				   .hdr_len = sizeof(head) };
-	struct name name;
 	uint32_t i;
 
 	buf_add_char(&sel->strings, '\0');
-	for (i = 1; i < sel->from->nr; i++) {
-		if (!is_root(sel->from, i))
-			continue;
-		name = name_of(sel->from, i);
-		if (bsearch(&name, names->sorted, names->nr, sizeof(name), names_compare))
-			select_type(sel, i);
-	}
+	sel->max_ids = sel->from->nr;
 	for (i = 0; i < sel->nr; i++) /* which may select more of them */
-		type_write(sel, sel->from->types[sel->old_ids[i]]);
+		type_write(sel, type_at(sel->from, sel->old_ids[i]));
 	head.type_len = (uint32_t)sel->types.len;
 	head.str_off = head.type_len;
 	head.str_len = (uint32_t)sel->strings.len;
@@ -322,24 +456,40 @@ static int selection_write(struct selection *sel, const struct names *names, int
 	return 0;
 }
 
-static int types_select(const struct types *from, const struct names *names, int fd)
+static int types_select(const char *data, size_t bytes, const struct names *names, int fd)
 {
-	struct selection sel = { .from = from, .new_ids = calloc(from->nr, sizeof(*sel.new_ids)) };
+	struct types from = { 0 };
+	struct selection sel = {
+		.from = &from,
+		.names = names,
+		.max_ids = (uint32_t)(bytes / sizeof(struct btf_type)) + 1,
+	};
 	int err = -ENOMEM;
 
 	buf_init(&sel.types, OUT_MAX_BYTES);
 	buf_init(&sel.strings, OUT_MAX_BYTES);
+	sel.new_ids = calloc(sel.max_ids, sizeof(*sel.new_ids));
 	if (sel.new_ids)
-		err = selection_write(&sel, names, fd);
+		err = types_find(&from, data, bytes, root_select, &sel);
+	if (!err)
+		err = selection_write(&sel, fd);
 	free(sel.new_ids);
 	free(sel.old_ids);
+	free(from.marks);
 	buf_fini(&sel.types);
 	buf_fini(&sel.strings);
 	return err;
 }
 
-/* Reads a whole file; the caller frees the bytes. */
-static int file_load(const char *path, char **ret, size_t *bytes)
+/* The bytes of a file. */
+struct content {
+	char *data;
+	size_t bytes;
+	bool mapped;
+};
+
+/* Maps the file: Linux can do this with its types since 6.16, which saves 1,300 reads. Else reads it. */
+static int content_load(struct content *content, const char *path)
 {
 	__cleanup(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
 	struct stat st;
@@ -349,47 +499,79 @@ static int file_load(const char *path, char **ret, size_t *bytes)
 		return -errno;
 	if (st.st_size > KERNEL_MAX_BYTES)
 		return -E2BIG;
-	*ret = malloc((size_t)st.st_size + 1);
-	if (!*ret)
+	content->bytes = (size_t)st.st_size;
+	content->data = mmap(NULL, content->bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+	content->mapped = content->data != MAP_FAILED;
+	if (content->mapped)
+		return 0;
+	content->data = malloc(content->bytes + 1);
+	if (!content->data)
 		return -ENOMEM;
-	n = file_read_at(fd, *ret, (size_t)st.st_size, 0);
-	*bytes = n < 0 ? 0 : (size_t)n;
+	n = file_read_at(fd, content->data, content->bytes, 0);
+	content->bytes = n < 0 ? 0 : (size_t)n;
 	return n < 0 ? (int)n : 0;
+}
+
+static void content_free(struct content *content)
+{
+	if (content->mapped)
+		munmap(content->data, content->bytes);
+	else
+		free(content->data);
 }
 
 int core_types_make(struct core_types *types, const void *elf, size_t bytes, const char *kernel)
 {
-	struct types own = { 0 }, theirs = { 0 };
 	struct names names = { 0 };
-	char *data = NULL;
-	size_t data_bytes = 0;
-	int err = file_load(kernel, &data, &data_bytes);
+	struct content content = { 0 };
+	int err = content_load(&content, kernel);
 
 	*types = (struct core_types){ .fd = -1 };
 	if (!err)
-		err = types_find(&theirs, data, data_bytes);
-	if (!err)
-		err = names_find(&names, &own, elf, bytes);
+		err = object_names(types, &names, elf, bytes);
 	if (!err) {
 		types->fd = memfd_create("core_types", MFD_CLOEXEC);
-		err = types->fd < 0 ? -errno : types_select(&theirs, &names, types->fd);
+		err = types->fd < 0 ? -errno
+				    : types_select(content.data, content.bytes, &names, types->fd);
 	}
 	if (err)
 		core_types_free(types);
 	else
 		snprintf(types->path, sizeof(types->path), "/proc/self/fd/%d", types->fd);
 	free(names.sorted);
-	free(own.types);
-	free(theirs.types);
-	free(data);
+	content_free(&content);
 	return err;
 }
 
-void core_types_use(struct core_types *types, const void *elf, size_t bytes,
-		    struct bpf_object_open_opts *options)
+int core_target_name(char name[CORE_TARGET_NAME], const char *section)
 {
-	if (!core_types_make(types, elf, bytes, CORE_TYPES_KERNEL))
-		options->btf_custom_path = types->path;
+	static const char *const prefixes[][2] = { { "iter/", CORE_ITERATOR },
+						   { "iter.s/", CORE_ITERATOR },
+						   { "tp_btf/", CORE_TRACEPOINT } };
+	size_t i, length;
+
+	if (*section == '?') /* libbpf: the program is not loaded unless its user wants it */
+		section++;
+	for (i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
+		length = strlen(prefixes[i][0]);
+		if (!strncmp(section, prefixes[i][0], length))
+			return snprintf(name, CORE_TARGET_NAME, "%s%s", prefixes[i][1],
+					section + length) < CORE_TARGET_NAME
+				       ? 0
+				       : -E2BIG;
+	}
+	return -ENOENT;
+}
+
+uint32_t core_target_find(const struct core_types *types, const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < types->nr_targets; i++)
+		/* Two sections may have one target: only one of them gets the id. */
+		if (types->targets[i].id && !strcmp(types->targets[i].name, name))
+			return types->targets[i].id;
+	return 0;
 }
 
 void core_types_free(struct core_types *types)

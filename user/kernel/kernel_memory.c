@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "kernel/core_types.h"
+#include "kernel/core_object.h"
 #include "kernel/iterate.h"
 #include "kernel/session.h"
 #include "kernel_memory.skel.h"
@@ -87,10 +87,10 @@ int kernel_memory_open(struct kernel_memory **ret)
 		return -ENOMEM;
 	memory->view.read = memory_read;
 	memory->view.arg = memory;
-	core_types_use(&types, elf, bytes, &options);
+	core_object_opens(&types, elf, bytes, &options);
 	memory->skel = kernel_memory_bpf__open_opts(&options);
 	err = memory->skel ? kernel_memory_bpf__load(memory->skel) : -errno;
-	core_types_free(&types);
+	core_object_loaded(&types);
 	if (err)
 		goto fail;
 	request = mmap(NULL, sizeof(*memory->request), PROT_READ | PROT_WRITE, MAP_SHARED,
@@ -103,7 +103,7 @@ int kernel_memory_open(struct kernel_memory **ret)
 	err = layout_read(memory, -1);
 	if (err)
 		goto fail;
-	malloc_trim(0); /* libbpf has read the types of the kernel, 12 MiB */
+	malloc_trim(0); /* libbpf and the types needed memory for a moment */
 	*ret = memory;
 	return 0;
 fail:

@@ -15,7 +15,7 @@
 
 #include "base/cleanup.h"
 #include "base/time.h"
-#include "kernel/core_types.h"
+#include "kernel/core_object.h"
 #include "kernel/interrupt_text.h"
 #include "kernel/probes/uprobe_multi.h"
 #include "bpfprof.skel.h"
@@ -329,7 +329,7 @@ int session_open(struct session *session, const struct session_options *options)
 	if (err < 0)
 		return err;
 	session->nr_cpus = (uint32_t)err;
-	core_types_use(&types, elf, bytes, &open_options);
+	core_object_opens(&types, elf, bytes, &open_options);
 	session->skel = bpfprof_bpf__open_opts(&open_options);
 	if (!session->skel) {
 		err = -errno;
@@ -358,11 +358,11 @@ int session_open(struct session *session, const struct session_options *options)
 	session->mappings = array_map(session->skel->maps.mappings);
 	err = session->rows && session->mappings ? 0 : -ENOMEM;
 	if (!err) {
-		core_types_free(&types);
+		core_object_loaded(&types);
 		return 0;
 	}
 fail:
-	core_types_free(&types);
+	core_object_loaded(&types);
 	session_close(session);
 	return err;
 }
