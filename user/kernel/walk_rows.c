@@ -75,7 +75,8 @@ void rows_prefetch(struct walker *walker, struct image *image, const struct proc
 	uint32_t page = (uint32_t)(m->off >> BPFPROF_PAGE_SHIFT), nr;
 	uint32_t last = (uint32_t)((m->off + (m->end - m->start) - 1) >> BPFPROF_PAGE_SHIFT);
 
-	if (last - page >= PREFETCH_PAGES)
+	/* A dump has no kernel that needs rows, and builds those of the stacks that it walks. */
+	if (last - page >= PREFETCH_PAGES || !walker->python_maps)
 		return;
 	for (; page <= last; page++)
 		if (image->state == IMAGE_OPEN &&
