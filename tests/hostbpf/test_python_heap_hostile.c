@@ -2,6 +2,7 @@
 /* Reads of user/python in a heap with false content, for each layout of the versions. */
 #include <criterion/criterion.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "python/thread_names.h"
@@ -34,6 +35,50 @@ Test(python_objects, right)
 		made_put(&made, value + made.heap.objects.float_value, &half, 8);
 		cr_assert_str_eq(repr(value), "-0.5");
 		cr_assert_eq(made.heap.counts.nr_bad + made.heap.counts.nr_unreadable, 0);
+	}
+}
+
+#define NR_KEYS 50
+
+static uint64_t wanted[2 * NR_KEYS], reads_at_last;
+static uint32_t nr_wanted;
+
+static void key_want(struct unwind_reader *reader, __u64 va, __u64 len)
+{
+	(void)reader;
+	cr_assert_lt(nr_wanted, 2 * NR_KEYS);
+	cr_assert_gt(len, made.layout.ascii_data);
+	wanted[nr_wanted++] = va;
+	reads_at_last = made.nr_reads;
+}
+
+/* Keys are wanted in the order of the dict, and many of them before the first is read. */
+Test(python_objects, keys_wanted)
+{
+	FOR_EACH_VERSION(nr)
+	{
+		uint64_t pairs[2 * NR_KEYS], dict;
+		struct python_dict_iter iter;
+		char name[8];
+		uint32_t i;
+
+		for (i = 0; i < NR_KEYS; i++) {
+			snprintf(name, sizeof(name), "k%u", i);
+			pairs[2 * i] = made_str(&made, name);
+			pairs[2 * i + 1] = made_int(&made, i);
+		}
+		dict = made_dict(&made, pairs, NR_KEYS, MADE_KEYS_GENERAL);
+		made.reader.want = key_want;
+		nr_wanted = 0;
+		cr_assert_eq(python_dict_init(&iter, &made.heap, dict), 0);
+		made.nr_reads = 0;
+		cr_assert_eq(python_dict_find(&iter, "k1", NR_KEYS), pairs[3]);
+		cr_assert_geq(nr_wanted, 32);
+		cr_assert_eq(reads_at_last, 1); /* of the entries */
+		cr_assert_eq(python_dict_find(&iter, "k49", NR_KEYS), pairs[99]);
+		for (i = 0; i < 32; i++)
+			cr_assert_eq(wanted[i], pairs[2 * i]);
+		cr_assert_eq(wanted[nr_wanted - 1], pairs[98]);
 	}
 }
 

@@ -400,6 +400,11 @@ static int remote_read(struct unwind_reader *reader, __u64 va, void *dst, __u32 
 	return 0;
 }
 
+static void remote_want_next(struct unwind_reader *reader, __u64 va, __u64 len)
+{
+	remote_want((struct remote *)reader, va, len);
+}
+
 int remote_new(struct remote **ret, struct remote_child *child, uint32_t tid)
 {
 	struct remote *remote = calloc(1, sizeof(*remote));
@@ -407,6 +412,7 @@ int remote_new(struct remote **ret, struct remote_child *child, uint32_t tid)
 	if (!remote)
 		return -ENOMEM;
 	remote->reader.read = remote_read;
+	remote->reader.want = remote_want_next;
 	remote->child = child;
 	remote->tid = tid;
 	hash_table_init(&remote->pages, 0, struct remote_page, va);

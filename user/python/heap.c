@@ -467,12 +467,30 @@ bool python_dict_next(struct python_dict_iter *iter, uint64_t *ret_key, uint64_t
 	return false;
 }
 
+/* The strings of a dict's keys lie anywhere: all that are loaded are read at once. */
+static void keys_want(struct python_dict_iter *iter, const char *key)
+{
+	struct unwind_reader *reader = iter->heap->reader;
+	uint64_t bytes = iter->heap->layout->ascii_data + strlen(key);
+	uint32_t i;
+
+	if (!reader->want)
+		return;
+	for (i = 0; i < iter->nr_loaded; i++)
+		reader->want(reader, iter->loaded[(i + 1) * iter->entry_words - 2], bytes);
+}
+
 uint64_t python_dict_find(struct python_dict_iter *iter, const char *key, uint32_t limit)
 {
+	uint32_t wanted = UINT32_MAX; /* the entry from which on keys are wanted */
 	uint64_t at, value;
 
-	for (; limit && python_dict_next(iter, &at, &value); limit--)
+	for (; limit && python_dict_next(iter, &at, &value); limit--) {
+		if (iter->first != wanted)
+			keys_want(iter, key);
+		wanted = iter->first;
 		if (string_is(iter->heap, at, key))
 			return value;
+	}
 	return 0;
 }

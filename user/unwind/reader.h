@@ -12,6 +12,8 @@
 struct unwind_reader {
 	/* Reads exactly len bytes at va: 0, or negative if any of them cannot be read. */
 	int (*read)(struct unwind_reader *reader, __u64 va, void *dst, __u32 len);
+	/* NULL, or notes that these bytes are read soon: the next read that has to wait brings them, too. */
+	void (*want)(struct unwind_reader *reader, __u64 va, __u64 len);
 };
 
 static inline int unwind_read(struct unwind_reader *reader, __u64 va, void *dst, __u32 len)
