@@ -23,8 +23,13 @@
 #include "bpfprof.skel.h"
 
 #define PAGE_BYTES BPFPROF_READ_BYTES
-/* A missing page is read with its neighbours, which are probably used soon. */
+/*
+ * A missing page is read with its neighbours, which are probably used soon. A large heap takes many passes;
+ * a pass costs as much as 32 pages.
+ */
 #define AHEAD_BYTES (8 * PAGE_BYTES)
+#define MANY_PASSES 32
+#define AHEAD_MANY_BYTES (32 * PAGE_BYTES)
 #define MAX_WANTED 4096
 #define DEATH_MS 100 /* the child has this time to die, so that its slot can be used again */
 #define NOT_DONE 1
@@ -366,6 +371,7 @@ void remote_want(struct remote *remote, uint64_t va, uint64_t len)
 static const struct remote_page *page_need(struct remote *remote, uint64_t va)
 {
 	struct remote_page *page = hash_table_find(&remote->pages, &va);
+	uint64_t ahead = remote->counts.nr_passes < MANY_PASSES ? AHEAD_BYTES : AHEAD_MANY_BYTES;
 
 	if (page && page->state != PAGE_MISSING)
 		return page;
@@ -376,7 +382,7 @@ static const struct remote_page *page_need(struct remote *remote, uint64_t va)
 	}
 	/* The missing page comes first: a neighbour that fails or hangs then does no harm to it. */
 	remote_want(remote, va, PAGE_BYTES);
-	remote_want(remote, va & ~(uint64_t)(AHEAD_BYTES - 1), AHEAD_BYTES);
+	remote_want(remote, va & ~(ahead - 1), ahead);
 	remote_fetch(remote);
 	return hash_table_find(&remote->pages, &va);
 }
