@@ -37,7 +37,7 @@ ALL_CFLAGS := -std=gnu11 -D_GNU_SOURCE -DBPFPROF_VERSION='"$(VERSION)"' $(WARNIN
 	-fno-omit-frame-pointer -MMD -MP -Iuser -Ibpf -I$(BPF_B) \
 	$(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all) $(CFLAGS)
 ALL_LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
-LIBS := -lbpf -lelf -lz -llzma -liberty -ljansson -lmicrohttpd -lZydis -lncursesw -ltinfo -lpthread -lm
+LIBS := -lbpf -lelf -lz -llzma -liberty -ljansson -lZydis -lncursesw -ltinfo -lpthread -lm
 
 # Loaded by themselves, when something asks for them; all others together.
 BPF_ALONE := kernel_memory

@@ -135,6 +135,13 @@ def libraries(program):
     return tuple(sorted(set(re.findall(r"(/\S+) \(0x", done.stdout))))
 
 
+def libraries_of_bpfprof(program):
+    """Those, and libmicrohttpd with its own, which `bpfprof daemon` loads itself."""
+    listed = subprocess.run(["/sbin/ldconfig", "-p"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    http = re.search(r"libmicrohttpd\.so\.12 \(.*x86-64.*\) => (/\S+)", listed)[1]
+    return tuple(sorted({http, *libraries(http), *libraries(program)}))
+
+
 def base_layer():
     """A shell and the folders that programs expect."""
     layer = Layer().copy("/bin/busybox", mode=0o755).link("/bin/sh", "busybox")

@@ -83,7 +83,7 @@ def contents(context):
     check(all((one.uid, one.gid, one.mode & 0o7022) == (0, 0, 0) for one in entries.values()),
           "somebody else's, or writable")
     same("programs and libraries", {name for name in files if entries[name].mode & 0o111},
-         {"/bin/bpfprof", *containers.libraries(BPFPROF)})
+         {"/bin/bpfprof", *containers.libraries_of_bpfprof(BPFPROF)})
     rest = {name for name in files if not entries[name].mode & 0o111}
     odd = [name for name in rest if not re.match(
         r"/lib/terminfo/\w/[\w-]+$|/usr/share/doc/[\w.+-]+/copyright$|"

@@ -21,6 +21,7 @@
 #include "base/signals.h"
 #include "base/time.h"
 #include "daemon/http.h"
+#include "daemon/http_library.h"
 #include "daemon/service.h"
 #include "formats/output.h"
 #include "proc/self.h"
@@ -497,6 +498,12 @@ static int folder_open(struct daemon *daemon)
 	return EXIT_DONE;
 }
 
+static const char *listen_problem(int err)
+{
+	return err == -ELIBACC ? HTTP_LIBRARY " cannot be loaded; install libmicrohttpd12"
+			       : strerror(-err);
+}
+
 /* Without --listen the daemon also runs if another process uses the port. */
 static int listen_start(struct daemon *daemon)
 {
@@ -510,11 +517,11 @@ static int listen_start(struct daemon *daemon)
 		return EXIT_DONE;
 	err = daemon_listen(daemon, address);
 	if (err && daemon->options->listen) {
-		log_error("--listen %s: %s", address, strerror(-err));
+		log_error("--listen %s: %s", address, listen_problem(err));
 		return EXIT_FAILED;
 	}
 	if (err) {
-		log_warn("%s: no metrics: %s", address, strerror(-err));
+		log_warn("%s: no metrics: %s", address, listen_problem(err));
 		return EXIT_DONE;
 	}
 	snprintf(port, sizeof(port), "%u", http_port(daemon->http));

@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/time.h"
 #include "daemon/http_later.h"
+#include "daemon/http_library.h"
 #include "daemon/http_server.h"
 
 #define CONNECTION_BYTES 16384 /* headers included: larger ones are refused */
@@ -268,9 +269,12 @@ static int watch_server(struct http *http)
 
 int http_open(struct http **ret, const char *address, http_answer_fn answer, void *arg)
 {
-	struct http *http = calloc(1, sizeof(*http));
-	int fd, err;
+	struct http *http;
+	int fd, err = http_library_load();
 
+	if (err)
+		return err;
+	http = calloc(1, sizeof(*http));
 	if (!http)
 		return -ENOMEM;
 	http->answer = answer;

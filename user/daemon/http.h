@@ -45,7 +45,7 @@ typedef void (*http_answer_fn)(void *arg, const struct http_request *request,
 
 /*
  * Listens on ADDRESS:PORT, [ADDRESS]:PORT or :PORT (all addresses; port 0: any), numbers only. 0,
- * -EINVAL (another form) or -errno.
+ * -EINVAL (another form), -ELIBACC (libmicrohttpd cannot be loaded) or -errno.
  */
 int http_open(struct http **ret, const char *address, http_answer_fn answer, void *arg);
 void http_close(struct http *http); /* NULL is fine; also ends the answers of http_later.h */

@@ -32,7 +32,6 @@ const char *push_outcome_name(enum push_outcome outcome)
 
 #define CURL_DISABLE_TYPECHECK /* its macros have the names of the functions */
 #include <curl/curl.h>
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +40,7 @@ const char *push_outcome_name(enum push_outcome outcome)
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/library.h"
 #include "daemon/push_request.h"
 
 #define LIBRARY "libcurl.so.4"
@@ -48,10 +48,7 @@ const char *push_outcome_name(enum push_outcome outcome)
 #define ANSWER_MAX 16384 /* bytes of headers and body that are looked at */
 #define RETRY_AFTER_MAX_S 300
 
-/*
- * libcurl is loaded when the first URL is pushed to: it brings twenty libraries, which take 4 ms at each start
- * of bpfprof and memory of each.
- */
+/* Loaded when the first URL is pushed to. */
 static struct {
 	void *handle;
 	typeof(curl_easy_cleanup) *easy_cleanup;
@@ -67,10 +64,7 @@ static struct {
 	typeof(curl_slist_free_all) *slist_free_all;
 } lib;
 
-static const struct {
-	const char *name;
-	void *function;
-} functions[] = {
+static const struct library_function functions[] = {
 	{ "curl_easy_cleanup", &lib.easy_cleanup },
 	{ "curl_easy_getinfo", &lib.easy_getinfo },
 	{ "curl_easy_init", &lib.easy_init },
@@ -83,25 +77,6 @@ static const struct {
 	{ "curl_slist_append", &lib.slist_append },
 	{ "curl_slist_free_all", &lib.slist_free_all },
 };
-
-static int library_load(void)
-{
-	void *handle = lib.handle ? lib.handle : dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-	void *function;
-	size_t i;
-
-	for (i = 0; handle && i < sizeof(functions) / sizeof(functions[0]); i++) {
-		function = dlsym(handle, functions[i].name);
-		if (!function) {
-			dlclose(handle);
-			handle = NULL;
-		} else {
-			memcpy(functions[i].function, &function, sizeof(function));
-		}
-	}
-	lib.handle = handle;
-	return handle ? 0 : -ELIBACC;
-}
 
 struct push_post {
 	CURL *curl;
@@ -121,7 +96,8 @@ struct transfer {
 int push_post_open(struct push_post **ret, const struct push_access *access)
 {
 	struct push_post *post;
-	int err = library_load();
+	int err = library_load(&lib.handle, LIBRARY, functions,
+			       sizeof(functions) / sizeof(functions[0]));
 
 	if (err)
 		return err;
