@@ -26,7 +26,7 @@ static __always_inline bool is_miss(__u32 stop)
 static long vma_found(struct task_struct *task, struct vm_area_struct *vma, struct reader_ctx *ctx)
 {
 	if (vma->vm_flags & VM_EXEC) {
-		vma_fill(&ctx->r->rec.at.leaf_vma, vma);
+		vma_fill(&ctx->r->rec.at.leaf_vma, vma, vma->vm_file);
 		ctx->r->rec.sample.flags |= BPFPROF_SAMPLE_VMA;
 	}
 	return 0;

@@ -27,11 +27,20 @@ static __always_inline bool is_asked(__u32 what)
 	return asked && *asked == what;
 }
 
-static __always_inline bool is_reported(struct vm_area_struct *vma)
+static __always_inline bool is_reported(struct vm_area_struct *vma, struct file *file)
 {
 	if (vma->vm_flags & VM_EXEC)
 		return true;
-	return vma->vm_file && vma->vm_flags & VM_READ && is_asked(1);
+	return file && vma->vm_flags & VM_READ && is_asked(1);
+}
+
+/* As task_id_fill(), with no plain load of a pointer: each makes the verifier look through all types. */
+static __always_inline void task_id_read(struct bpfprof_task_id *id, struct task_struct *task)
+{
+	id->pid = task->tgid;
+	id->tid = task->pid;
+	id->start_ns = BPF_CORE_READ(task, group_leader, start_boottime);
+	id->exec_id = task->self_exec_id;
 }
 
 /* Is the memory of task a copy of its parent's by fork, with no exec in either since? */
@@ -83,9 +92,9 @@ static __always_inline void origin_fill(struct bpfprof_origin *origin, struct ta
 }
 
 /* File systems whose reads wait for a server (uapi/linux/magic.h, fs/fuse/inode.c, fs/smb). */
-static __always_inline bool is_remote(struct vm_area_struct *vma)
+static __always_inline bool is_remote(struct file *file)
 {
-	switch (BPF_CORE_READ(vma, vm_file, f_inode, i_sb, s_magic)) {
+	switch (BPF_CORE_READ(file, f_inode, i_sb, s_magic)) {
 	case 0x65735546: /* FUSE */
 	case 0x6969: /* NFS */
 	case 0xff534d42: /* CIFS */
@@ -113,11 +122,16 @@ int task_vmas(struct bpf_iter__task_vma *ctx)
 	struct vm_area_struct *vma = ctx->vma;
 	struct task_struct *task = ctx->task;
 	struct seq_file *seq = ctx->meta->seq;
+	struct fs_struct *fs;
 	struct vma_scratch *s;
+	struct file *file;
 	__u32 zero = 0;
 	__s64 len = 0;
 
-	if (!vma || !task || !is_reported(vma))
+	if (!vma || !task)
+		return 0;
+	file = vma->vm_file;
+	if (!is_reported(vma, file))
 		return 0;
 	s = bpf_map_lookup_elem(&vma_scratches, &zero);
 	if (!s)
@@ -128,20 +142,20 @@ int task_vmas(struct bpf_iter__task_vma *ctx)
 		ns_context_fill(&s->rec.ns_context, task);
 		origin_fill(&s->rec.origin, task);
 	}
-	task_id_fill(&s->rec.task, task);
-	vma_fill(&s->rec.vma, vma);
+	task_id_read(&s->rec.task, task);
+	vma_fill(&s->rec.vma, vma, file);
 	if (!(vma->vm_flags & VM_EXEC))
 		s->rec.vma.flags |= BPFPROF_VMA_DATA;
 	if (holds_program(vma))
 		s->rec.vma.flags |= BPFPROF_VMA_PROGRAM;
-	if (vma->vm_file) {
-		if (is_remote(vma))
+	if (file) {
+		if (is_remote(file))
 			s->rec.vma.flags |= BPFPROF_VMA_REMOTE;
-		if (is_asked(2) && task->fs)
-			len = bpf_d_path((struct path *)&task->fs->root, s->path, BPFPROF_PATH_MAX);
+		fs = is_asked(2) ? task->fs : NULL;
+		if (fs)
+			len = bpf_d_path((struct path *)&fs->root, s->path, BPFPROF_PATH_MAX);
 		else
-			len = bpf_d_path((struct path *)&vma->vm_file->f_path, s->path,
-					 BPFPROF_PATH_MAX);
+			len = bpf_d_path((struct path *)&file->f_path, s->path, BPFPROF_PATH_MAX);
 		if (len < 0 || len > BPFPROF_PATH_MAX)
 			len = 0;
 	}
@@ -214,7 +228,7 @@ int task_environ(struct bpf_iter__task *ctx)
 	req = memory_request();
 	if (!req)
 		return 0;
-	task_id_fill(&head.task, task);
+	task_id_read(&head.task, task);
 	start = BPF_CORE_READ(task, mm, env_start);
 	total = BPF_CORE_READ(task, mm, env_end);
 	total = start && total > start ? total - start : 0;
@@ -340,7 +354,7 @@ int task_states(struct bpf_iter__task *ctx)
 	s = bpf_map_lookup_elem(&state_scratches, &zero);
 	if (!s)
 		return 0;
-	task_id_fill(&s->task, task);
+	task_id_read(&s->task, task);
 	s->fs_base = task->TASK_TLS_BASE;
 	s->state = task->__state;
 	s->exit_state = task->exit_state;
@@ -360,7 +374,6 @@ int task_states(struct bpf_iter__task *ctx)
 	s->asleep_ns = s->state && !on_cpu ? asleep_ns(task) : 0;
 	if (task->ptrace)
 		s->flags |= BPFPROF_TASK_TRACED;
-	/* No plain load: for each of a pointer, the verifier looks through all types of the kernel. */
 	has_memory = BPF_CORE_READ(task, mm);
 	if (!has_memory)
 		s->flags |= BPFPROF_TASK_NO_MEMORY;

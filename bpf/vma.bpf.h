@@ -26,9 +26,9 @@ static __always_inline __s64 inode_mtime_sec(struct inode *inode)
 	return BPF_CORE_READ(old, i_mtime.tv_sec);
 }
 
-static __always_inline void vma_fill(struct bpfprof_vma *dst, struct vm_area_struct *vma)
+static __always_inline void vma_fill(struct bpfprof_vma *dst, struct vm_area_struct *vma,
+				     struct file *file)
 {
-	struct file *file = vma->vm_file;
 	struct inode *inode;
 	__u64 magic;
 
@@ -47,7 +47,7 @@ static __always_inline void vma_fill(struct bpfprof_vma *dst, struct vm_area_str
 			dst->flags = BPFPROF_VMA_VDSO;
 		return;
 	}
-	inode = file->f_inode;
+	inode = BPF_CORE_READ(file, f_inode);
 	dst->ino = BPF_CORE_READ(inode, i_ino);
 	dst->dev = BPF_CORE_READ(inode, i_sb, s_dev);
 	dst->ino_gen = BPF_CORE_READ(inode, i_generation);
