@@ -16,6 +16,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/file_read.h"
+#include "base/text.h"
 #include "base/vec.h"
 
 #define KERNEL_MAX_BYTES (64U << 20)
@@ -46,6 +47,7 @@ struct names {
 	struct name *sorted;
 	size_t nr, cap;
 	uint8_t filter[FILTER_BITS / 8]; /* no name has a hash whose bit is clear */
+	uint8_t starts[FILTER_BITS / 8]; /* the same for the start of names, see start_of() */
 };
 
 /* The types that are taken over. */
@@ -62,39 +64,35 @@ struct selection {
 /* The bytes behind the header of a type; SIZE_MAX: the kind is not known. */
 static size_t tail_bytes(const struct btf_type *type)
 {
-	size_t nr = BTF_INFO_VLEN(type->info);
+	static const struct {
+		bool known;
+		uint8_t bytes, each;
+	} kinds[] = {
+		[BTF_KIND_INT] = { true, sizeof(uint32_t) },
+		[BTF_KIND_PTR] = { true },
+		[BTF_KIND_ARRAY] = { true, sizeof(struct btf_array) },
+		[BTF_KIND_STRUCT] = { true, 0, sizeof(struct btf_member) },
+		[BTF_KIND_UNION] = { true, 0, sizeof(struct btf_member) },
+		[BTF_KIND_ENUM] = { true, 0, sizeof(struct btf_enum) },
+		[BTF_KIND_FWD] = { true },
+		[BTF_KIND_TYPEDEF] = { true },
+		[BTF_KIND_VOLATILE] = { true },
+		[BTF_KIND_CONST] = { true },
+		[BTF_KIND_RESTRICT] = { true },
+		[BTF_KIND_FUNC] = { true },
+		[BTF_KIND_FUNC_PROTO] = { true, 0, sizeof(struct btf_param) },
+		[BTF_KIND_VAR] = { true, sizeof(uint32_t) },
+		[BTF_KIND_DATASEC] = { true, 0, sizeof(struct btf_var_secinfo) },
+		[BTF_KIND_FLOAT] = { true },
+		[BTF_KIND_DECL_TAG] = { true, sizeof(uint32_t) },
+		[BTF_KIND_TYPE_TAG] = { true },
+		[BTF_KIND_ENUM64] = { true, 0, 3 * sizeof(uint32_t) }, /* Linux 6.0 */
+	};
+	uint32_t kind = BTF_INFO_KIND(type->info);
 
-	switch (BTF_INFO_KIND(type->info)) {
-	case BTF_KIND_INT:
-	case BTF_KIND_VAR:
-	case BTF_KIND_DECL_TAG:
-		return sizeof(uint32_t);
-	case BTF_KIND_ARRAY:
-		return sizeof(struct btf_array);
-	case BTF_KIND_STRUCT:
-	case BTF_KIND_UNION:
-		return nr * sizeof(struct btf_member);
-	case BTF_KIND_ENUM:
-		return nr * sizeof(struct btf_enum);
-	case BTF_KIND_ENUM64:
-		return nr * 3 * sizeof(uint32_t); /* struct btf_enum64, Linux 6.0 */
-	case BTF_KIND_FUNC_PROTO:
-		return nr * sizeof(struct btf_param);
-	case BTF_KIND_DATASEC:
-		return nr * sizeof(struct btf_var_secinfo);
-	case BTF_KIND_PTR:
-	case BTF_KIND_FWD:
-	case BTF_KIND_TYPEDEF:
-	case BTF_KIND_VOLATILE:
-	case BTF_KIND_CONST:
-	case BTF_KIND_RESTRICT:
-	case BTF_KIND_FUNC:
-	case BTF_KIND_FLOAT:
-	case BTF_KIND_TYPE_TAG:
-		return 0;
-	default:
+	if (kind >= sizeof(kinds) / sizeof(kinds[0]) || !kinds[kind].known)
 		return SIZE_MAX;
-	}
+	return kinds[kind].bytes + (size_t)BTF_INFO_VLEN(type->info) * kinds[kind].each;
 }
 
 static const struct btf_type *type_next(const struct btf_type *type)
@@ -136,9 +134,12 @@ static int types_find(struct types *types, const char *data, size_t bytes, each_
 	end = at + head->type_len;
 	for (types->nr = 1; at < end && !err; types->nr++) {
 		const struct btf_type *type = (const struct btf_type *)at;
-		size_t left = (size_t)(end - at) - sizeof(*type);
+		size_t left = (size_t)(end - at), tail;
 
-		if ((size_t)(end - at) < sizeof(*type) || tail_bytes(type) > left)
+		if (left < sizeof(*type))
+			return -EINVAL;
+		tail = tail_bytes(type);
+		if (tail > left - sizeof(*type))
 			return -EINVAL;
 		if (types->nr == 1 || !(types->nr % MARK_EVERY)) {
 			if (vec_grow(types->marks, types->nr / MARK_EVERY + 1, types->cap,
@@ -147,7 +148,7 @@ static int types_find(struct types *types, const char *data, size_t bytes, each_
 			types->marks[types->nr / MARK_EVERY] = type;
 		}
 		err = each(arg, types->nr, type);
-		at = (const char *)type_next(type);
+		at += sizeof(*type) + tail;
 	}
 	return err;
 }
@@ -169,6 +170,33 @@ static struct name name_of(const char *text)
 		name.hash = (name.hash ^ (uint8_t)text[name.length]) * 16777619U;
 	}
 	return name;
+}
+
+/*
+ * A hash of the first four characters; 0: of shorter names and those with a '_' there, which may begin the
+ * flavor.
+ */
+static uint32_t start_of(const char *text)
+{
+	uint32_t hash = 0;
+	int i;
+
+	for (i = 0; i < 4; i++) {
+		if (!text[i] || text[i] == '_')
+			return 0;
+		hash = hash << 8 | (uint8_t)text[i];
+	}
+	return hash * 2654435761U >> 16;
+}
+
+static void bit_set(uint8_t *bits, uint32_t hash)
+{
+	bits[hash % FILTER_BITS / 8] |= (uint8_t)(1U << hash % 8);
+}
+
+static bool bit_is_set(const uint8_t *bits, uint32_t hash)
+{
+	return bits[hash % FILTER_BITS / 8] >> hash % 8 & 1;
 }
 
 static int names_compare(const void *a, const void *b)
@@ -197,23 +225,25 @@ static int names_add(struct names *names, const char *text, uint32_t *ret_id)
 
 static void names_sort(struct names *names)
 {
-	uint32_t bit;
 	size_t i;
 
 	qsort(names->sorted, names->nr, sizeof(*names->sorted), names_compare);
+	bit_set(names->starts, 0);
 	for (i = 0; i < names->nr; i++) {
-		bit = names->sorted[i].hash % FILTER_BITS;
-		names->filter[bit / 8] |= (uint8_t)(1U << bit % 8);
+		bit_set(names->filter, names->sorted[i].hash);
+		bit_set(names->starts, start_of(names->sorted[i].text));
 	}
 }
 
 static const struct name *names_find(const struct names *names, const char *text, bool is_target)
 {
-	struct name name = name_of(text);
-	uint32_t bit = name.hash % FILTER_BITS;
+	struct name name;
 
+	if (!bit_is_set(names->starts, start_of(text)))
+		return NULL;
+	name = name_of(text);
 	name.is_target = is_target;
-	if (!(names->filter[bit / 8] >> bit % 8 & 1))
+	if (!bit_is_set(names->filter, name.hash))
 		return NULL;
 	return bsearch(&name, names->sorted, names->nr, sizeof(name), names_compare);
 }
@@ -411,16 +441,20 @@ static void type_write(struct selection *sel, const struct btf_type *type)
 static int root_select(void *arg, uint32_t id, const struct btf_type *type)
 {
 	struct selection *sel = arg;
-	const char *text = name_at(sel->from, type->name_off);
+	uint32_t kind = BTF_INFO_KIND(type->info);
 	const struct name *name;
-	bool is_target = false;
+	const char *text;
+	bool is_target;
 
+	if (kind != BTF_KIND_FUNC && !is_root(type))
+		return 0;
+	text = name_at(sel->from, type->name_off);
 	/* There are also structs with names of iterators. */
-	if (BTF_INFO_KIND(type->info) == BTF_KIND_FUNC)
-		is_target = !strncmp(text, CORE_ITERATOR, sizeof(CORE_ITERATOR) - 1);
-	else if (BTF_INFO_KIND(type->info) == BTF_KIND_TYPEDEF)
-		is_target = !strncmp(text, CORE_TRACEPOINT, sizeof(CORE_TRACEPOINT) - 1);
-	if (!is_target && !is_root(type))
+	is_target =
+		text[0] == 'b' && (kind == BTF_KIND_FUNC      ? text_begins(text, CORE_ITERATOR)
+				   : kind == BTF_KIND_TYPEDEF ? text_begins(text, CORE_TRACEPOINT)
+							      : false);
+	if (!is_target && kind == BTF_KIND_FUNC)
 		return 0;
 	name = names_find(sel->names, text, is_target);
 	if (!name)
