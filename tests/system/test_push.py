@@ -268,22 +268,25 @@ def wrong_answers(context):
 def ill_servers(context):
     """Silent, slow, endless, rubbish: given up in time, little of it read, sampling goes on."""
     ok = b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n"
-    server = Server(context, silent, trickle(b""), endless(b"HTTP/1.1 100 Go on\r\n\r\n" * 9999),
-                    bytes_of(b"\0" * 99), bytes_of(b""), bytes_of(b"HTTP/1.1 999999 X\r\n\r\n"),
-                    trickle(b"HTTP/1.1 500 X\r\nX: "),
-                    # Who says 200 has taken it, whatever comes then.
-                    trickle(b"HTTP/1.1 200 OK\r\nX: "), endless(b"HTTP/1.1 200 OK\r\nX: "),
-                    endless(ok), trickle(ok), bytes_of(ok), 200)
+    # A 200 after each: the time between two tries grows with the errors in a row only. It ends the connection:
+    # libcurl tries by itself again what gets no answer on one that had been in use.
+    ill = [silent, trickle(b""), endless(b"HTTP/1.1 100 Go on\r\n\r\n" * 9999), bytes_of(b"\0" * 99), bytes_of(b""),
+           bytes_of(b"HTTP/1.1 999999 X\r\n\r\n"), trickle(b"HTTP/1.1 500 X\r\nX: ")]
+    # Who says 200 has taken it, whatever comes then.
+    taken = [trickle(b"HTTP/1.1 200 OK\r\nX: "), endless(b"HTTP/1.1 200 OK\r\nX: "), endless(ok), trickle(ok), bytes_of(ok)]
+    server = Server(context, *(answer for one in ill for answer in (one, (200, "Connection: close\r\n"))),
+                    *taken, 200)
     # Of other tests' programs it would keep names and tables.
     target = context.spawn([context.target("tiny_gO2").path, "300"])
     daemon = pushing(context, server.url, "--push-timeout", "0.7", "-p", str(target.pid))
-    # Times between two tries become longer: the errors come in one to two minutes together.
-    requests = server.wait(14, 200)
+    requests = server.wait(2 * len(ill) + len(taken) + 1, 60)
     memory = daemon.said("profile written")
     check(daemon.end() == 0, "exit status %s" % daemon.process.returncode)
     files = files_of(daemon)
-    check([request.body for request in requests[:8]] == [files[0]] * 8, "what was no answer")
-    check([request.body for request in requests[8:13]] == files[1:6], "200 and then rubbish")
+    twice, once = 2 * len(ill), files[len(ill):len(ill) + len(taken)]
+    check([request.body for request in requests[:twice]] == [file for file in files[:len(ill)] for _ in range(2)],
+          "what was no answer")
+    check([request.body for request in requests[twice:twice + len(taken)]] == once, "200 and then rubbish")
     reasons = [line["reason"] for line in daemon.said("push failed")]
     check(reasons == ["timeout"] + ["broken"] * 5 + ["server"], reasons)
     check(server.sent < ENDLESS, "read an endless answer")
