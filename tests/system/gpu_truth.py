@@ -363,7 +363,7 @@ def both_files(context, scenario, with_python):
     return truth, seen, process, check_files(context, process, truth)
 
 
-@test(modes=("root",), alone=True)
+@test(modes=("root",), paired=True, lock="gpu")
 def environment(context):
     """Each flag can be set in the environment, for all commands or for this one; the command line wins."""
     caller = Caller(context, "launches")

@@ -119,7 +119,7 @@ def pprof_reads_them(context):
           tool.stdout[-2000:])
 
 
-@test(modes=CAPS, alone=True)
+@test(modes=CAPS, paired=True)
 def short_processes(context):
     """Programs that live for 20 ms, in a container that was there before and in one that came later."""
     containerd = containers.start(context)

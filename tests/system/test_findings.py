@@ -271,7 +271,7 @@ def stopped(path):
         return int(re.search(r"nr_throttled (\d+)", file.read()).group(1))
 
 
-@test(alone=True)
+@test()
 def cpu_limit(context):
     """A cgroup's CPU limit that stops its processes, against the kernel's own count."""
     path = group_make(context)
@@ -309,7 +309,7 @@ def not_wanted(context):
         check("findings" not in context.json("x.json") and b"finding" not in done.err, done.text)
 
 
-@test(alone=True)
+@test()
 def whole_machine(context):
     """Not only of processes that were asked for: the same among all that there are."""
     target = symptoms(context, "tasks", "tiny", 1000, 1000)

@@ -166,7 +166,7 @@ def loader_of(path):
     return re.search(r"program interpreter: ([^\]]+)\]", headers)[1]
 
 
-@test(alone=True)
+@test(paired=True)
 def program_in_front(context):
     """The first mapping is the program: of -p the target's, else the one with the most samples."""
     python = os.path.realpath("/usr/bin/python3")

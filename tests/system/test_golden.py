@@ -296,7 +296,7 @@ def dump(context):
     compare("dump", found + live(context, "dump", "-p", native.pid))
 
 
-@test(alone=True)
+@test(paired=True)
 def record(context):
     """record ends with the same tables, and its files have the same keys."""
     target = spawn(context, "busy.py", BUSY)

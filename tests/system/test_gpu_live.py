@@ -9,6 +9,8 @@ from gpu_truth import Caller, equal
 from harness import check, test
 from test_top import Terminal
 
+PAIRED = True
+LOCK = "gpu"
 HEAD = 5  # lines that always stand at the top
 
 
@@ -141,7 +143,7 @@ def reloaded(context):
     terminal.ended(0)
 
 
-@test()
+@test(alone=True)
 def crowded(context):
     """Of many processes the hanging one comes first, and processes without room are counted."""
     callers = [live(context, KERNELS=str(5 * (i + 1)), HANG="1" if i == 1 else "") for i in range(7)]

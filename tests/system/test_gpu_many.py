@@ -17,6 +17,8 @@ from gpu_truth import Caller, Seen, Watch, check_all, fakes
 from harness import check, test
 from test_wall_daemon import maps_bytes, memory_limit, own_bytes
 
+PAIRED = True
+LOCK = "gpu"
 NR_PROCESSES = 1000
 NR_FILES = 192  # that are hooked at once of one user: a quarter of 256 is for others
 NO_ROOM = "too many libraries are hooked already"

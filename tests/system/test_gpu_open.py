@@ -96,7 +96,7 @@ def hung_before(context):
         check(row["where"] in text, "no %s in:\n%s" % (row["where"], text))
 
 
-@test(alone=True)
+@test(paired=True, lock="gpu")
 def hung_before_python(context):
     hung_before_we_came(context, True, "--no-subprocesses")
 
@@ -121,7 +121,7 @@ def check_polls(context, caller, truth, *arguments):
     return found
 
 
-@test(alone=True)
+@test(paired=True, lock="gpu")
 def polls_before(context):
     """A call that polls since before we came is found; short ones in a loop are not taken for one."""
     caller = Caller(context, "polling")
@@ -132,7 +132,7 @@ def polls_before(context):
           text)
 
 
-@test(alone=True)
+@test(paired=True, lock="gpu")
 def polls_before_python(context):
     caller = Caller(context, "polling", with_python=True)
     check_polls(context, caller, caller.work())
@@ -143,7 +143,7 @@ def told_map_bytes(text):
     return json.loads(text.splitlines()[0].lstrip("# "))["agent"]["bpf_map_bytes"]
 
 
-@test(alone=True)
+@test(paired=True, lock="gpu")
 def polls_memory(context):
     """Samples of polling threads take little memory, on any number of processors, and it is reported."""
     idle, caller = Caller(context, "launches"), Caller(context, "polling")
@@ -172,7 +172,7 @@ def dozes_before(context):
     check(max(seconds) <= time.monotonic() - begin, "for %s s" % max(seconds))
 
 
-@test(alone=True)
+@test(paired=True, lock="gpu")
 def polls_before_beside_python(context):
     """The thread has no Python, but its process does."""
     caller = Caller(context, "polling_native", with_python=True)
@@ -192,7 +192,7 @@ def named_late(context, tries, seconds):
     return truth["open"][0], rows, seen.lost["threads_running_at_the_start_not_read"]
 
 
-@test(alone=True)
+@test(paired=True, lock="gpu")
 def polls_named_late(context):
     """Frames without a name in time get it with the next try."""
     wanted, rows, lost = named_late(context, 2, "5")
@@ -202,7 +202,7 @@ def polls_named_late(context):
           not any("+0x" in frame for frame in rows[0]["stack"] if "libstdc++" not in frame), str(rows[0]["stack"]))
 
 
-@test(alone=True)
+@test(paired=True, lock="gpu")
 def polls_named_too_late(context):
     """Calls without names after some tries are not shown, but counted; the same holds before the end."""
     for tries, seconds in ((4, "5"), (2, "1.2")):
@@ -230,7 +230,7 @@ def polls_in_many_threads(context):
     check(peak < MEMORY_BYTES, "%.1f MiB in use" % (peak / (1 << 20)))
 
 
-@test(alone=True)
+@test(paired=True, lock="gpu")
 def polls_no_more(context):
     """It comes back from the call while we look on."""
     caller = Caller(context, "polling")
@@ -284,7 +284,7 @@ def frees_maps(context, end):
     return caller, watch
 
 
-@test(alone=True)
+@test(paired=True, lock="gpu")
 def polls_no_more_frees_maps(context):
     """The same without a live table, when nothing reads the calls before the end."""
     def release(caller):
@@ -295,7 +295,7 @@ def polls_no_more_frees_maps(context):
     check(not any(row["since_before"] for row in rows), str(rows))
 
 
-@test(alone=True)
+@test(paired=True, lock="gpu")
 def polls_to_its_end_frees_maps(context):
     """A thread that has ended has no samples."""
     def kill(caller):
@@ -330,7 +330,7 @@ def peak_bytes(pid):
     return sizes["VmHWM"] - sizes["RssFile"]
 
 
-@test(alone=True)
+@test(paired=True, lock="gpu")
 def hung_many(context):
     """More hang, deeper, than there is memory for: each of them is shown or counted."""
     caller = Caller(context, "hang_many")
@@ -371,11 +371,11 @@ def gone_with_calls_open(context, end):
           "the profile does not add up")
 
 
-@test(alone=True)
+@test(paired=True, lock="gpu")
 def exits_with_calls_open(context):
     gone_with_calls_open(context, lambda caller: caller.say("exit"))
 
 
-@test(alone=True)
+@test(paired=True, lock="gpu")
 def killed_with_calls_open(context):
     gone_with_calls_open(context, lambda caller: caller.process.kill())

@@ -105,7 +105,7 @@ def two_processes(context):
           seen.process(one.pid).get("rank"))
 
 
-@test(alone=True)
+@test(paired=True, lock="gpu")
 def several_libraries(context):
     """Each process has a copy of its own."""
     where = fakes(context)
@@ -155,7 +155,7 @@ def library_replaced(context):
     check_all(Seen(watch.end()).process(truth["pid"]), truth)
 
 
-@test(alone=True)
+@test(paired=True, lock="gpu")
 def library_touched(context):
     """A file whose time has changed is another one for a profiler, but its probes are there."""
     where = fakes(context).copy(context.path("own"))
@@ -170,7 +170,7 @@ def library_touched(context):
         check_all(seen.process(truth["pid"]), truth)
 
 
-@test(alone=True)
+@test(paired=True, lock="gpu")
 def library_of_a_breakpoint(context):
     """Code that begins with a breakpoint cannot be hooked: said, and nothing else suffers."""
     folder = context.scratch("breakpoint", 0o755)
@@ -216,7 +216,7 @@ exec "$PYTHON" -c "$FORGED" "$@"
 """
 
 
-@test(alone=True)
+@test(paired=True, lock="gpu")
 def libraries_out_of_reach(context):
     """By their names these would be of interest: said that they are not watched, and why."""
     folder = context.scratch("own")
@@ -247,7 +247,7 @@ time.sleep(1000)
 """
 
 
-@test(alone=True)
+@test(paired=True, lock="gpu")
 def forged_libraries(context):
     """Files of the right name and of any content, besides a real one."""
     where = fakes(context)

@@ -58,7 +58,7 @@ def record(context):
         samples, {k: round(v, 3) for k, v in shares.items()}, stats["agent"]["startup_seconds"]))
 
 
-@test(alone=True)  # a probe is on in all processes of the file, whichever recording wants it
+@test(paired=True, lock="gpu")  # a probe is on in all processes of the file, whichever recording wants it
 def record_parts(context):
     """--tensors and --gc beside the samples; neither unless it is asked for."""
     caller = Rounds(context)
@@ -146,7 +146,7 @@ def record_killed_in_it(context):
     check(least <= found <= most, "blocked for %d ns, not %d to %d" % (found, least, most))
 
 
-@test(alone=True)
+@test(paired=True, lock="gpu")
 def parts_alone(context):
     """Both are parts of --gpu."""
     for command in (["record", "-d", "1"], ["daemon", "--output", context.path("o")]):
@@ -158,7 +158,7 @@ def parts_alone(context):
 NR_WITHIN = 9  # programs that call; three have ended after 400 samples on a fast machine
 
 
-@test(alone=True)
+@test(paired=True, lock="gpu")
 def samples_within_walks(context):
     """A sample that comes while the stack of a call is taken is none the worse for it."""
     callers = [Caller(context, "threads") for _ in range(NR_WITHIN)]

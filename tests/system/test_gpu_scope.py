@@ -46,7 +46,7 @@ def hooks(process):
     return len(hooked_at(process))
 
 
-@test(alone=True)
+@test(paired=True, lock="gpu")
 def others_are_not_hooked(context):
     """Not one breakpoint in a process that maps the same file, and all of them in the one asked for."""
     one, other = Caller(context, "launches"), Caller(context, "launches")
@@ -77,7 +77,7 @@ def other_entries(context):
             scenario, [hex(off) for off in there]))
 
 
-@test(alone=True)
+@test(paired=True, lock="gpu")
 def without_a_pid_all_are_hooked(context):
     one, other = Caller(context, "launches"), Caller(context, "launches")
     watch = Watch(context, "--json", "-d", "120")
@@ -110,7 +110,7 @@ def late_children_are_told(context):
     check(calls == wanted or seen.lost["children_hooked_late"], "calls were lost without a word")
 
 
-@test(alone=True)
+@test(paired=True, lock="gpu")
 def one_tenant_leaves_room(context):
     """A user with more CUDA libraries than one tenant may have hooked: those of another user are hooked, too."""
     crowd = context.scratch("crowd")
@@ -274,7 +274,7 @@ def workers(context):
     check("no GPU call" not in watch.messages(), watch.messages())
 
 
-@test(alone=True)
+@test(paired=True, lock="gpu")
 def worker_without_calls(context):
     """A worker without calls is reported, with the processes of its node that do call, watched or not."""
     silent = Caller(context, "launches", title="ray::Engine.run")
@@ -312,7 +312,7 @@ def raylet(context, title):
                          stdout=subprocess.PIPE, start_new_session=True)
 
 
-@test(alone=True)
+@test(paired=True, lock="gpu")
 def worker_whose_child_calls(context):
     """The worker's child is named, watched or not, and no process of another Ray node on the machine."""
     with ended(raylet(context, "ray::Engine.run")) as one, \
@@ -330,7 +330,7 @@ def worker_whose_child_calls(context):
                   "child %d, of another node %d: %s" % (child, stranger, watch.messages()))
 
 
-@test(alone=True)
+@test(paired=True, lock="gpu")
 def no_such_worker(context):
     done = context.bpfprof("gpu", "--once", "--worker", "nobody*").expect(0)
     check("no process matched --worker" in done.text, done.text)

@@ -94,7 +94,7 @@ def ticks_accounted(context):
           "samples and ticks do not add up: %s" % stats)
 
 
-@test()
+@test(paired=True)
 def kernel_workers(context):
     """io_uring's workers are threads of a process that have no user stack: that is no miss."""
     path = context.path("read.me")
@@ -118,7 +118,7 @@ def kernel_workers(context):
         check(not any("[truncated]" in line for line in lines), "\n".join(lines)[:2000])
 
 
-@test(modes=("root",))
+@test(modes=("root",), paired=True, lock="gpu")
 def verified_soon(context):
     """No program is one that the verifier takes long over: that is CPU time at each start."""
     for options in (["gpu", "--once", "--gc", "--tensors", "-o", "x.json"],

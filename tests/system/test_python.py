@@ -348,7 +348,7 @@ def truth_of_all_versions(context):
     check(not problems, "\n".join(problems[:60]))
 
 
-@test(modes=("root",))
+@test(modes=("root",), paired=True)
 def newer_versions(_context):
     """3.14 and 3.15 could be had: they are part of the truth test."""
     _, missing = all_pythons()
@@ -356,7 +356,7 @@ def newer_versions(_context):
         raise Skip("; ".join("%s: %s" % pair for pair in missing))
 
 
-@test(modes=("root",))
+@test(modes=("root",), paired=True)
 def judge_of_truth(_context):
     """The judge of stacks is right about made-up stacks, and about a program that samples itself."""
     done = subprocess.run([sys.executable, truth.__file__, "--self-test", pick((3, 11)).name,
@@ -423,7 +423,7 @@ def run_program(context, python, program, outputs, *arguments, seconds="2"):
     return job
 
 
-@test()
+@test(paired=True)
 def formats(context):
     """pprof, .raw, speedscope and the graphs say function, file, line and first line."""
     python = pick((3, 11))
@@ -472,7 +472,7 @@ def formats(context):
         check(tool.returncode == 0 and "lines.py:" in tool.stdout, tool.stdout[-2000:])
 
 
-@test()
+@test(paired=True)
 def gil(context):
     """Of several threads that want the GIL only one holds it; --gil keeps no other samples."""
     for python in all_pythons()[0]:

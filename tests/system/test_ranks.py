@@ -66,7 +66,7 @@ def processes(context, name="x.folded"):
     return found
 
 
-@test(alone=True)
+@test()
 def shares(context):
     """Each rank with its children is one, its share that of its own clock; the launcher has none."""
     number = "77" + str(secrets.randbelow(10 ** 6))

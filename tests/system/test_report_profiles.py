@@ -111,7 +111,7 @@ def packed_functions(profile):
     return own, total
 
 
-@test(modes=("caps",), alone=True)
+@test(modes=("caps",))
 def tables(context):
     """The table of each format has exactly the sums of the file; a recursion counts once."""
     recorded(context)

@@ -5,6 +5,7 @@ import chains
 from harness import ROOT, check, test
 from pprof import Pprof
 
+PAIRED = True
 HZ = 4999
 
 

@@ -118,7 +118,7 @@ def pods(context):
                  (len(wanted) - len(node), len(node)))
 
 
-@test(alone=True)
+@test(lock="pods")
 def recorded(context):
     """record --split pod: the same folders beside the file of what lives in no pod."""
     containerd = containers.start(context)
@@ -146,7 +146,7 @@ def recorded(context):
     check(refused.status == 2 and "needs a file name" in refused.text, refused.text)
 
 
-@test(modes=CAPS, alone=True)
+@test(modes=CAPS, lock="pods")
 def hostile_names(context):
     """Slashes, dots, control bytes, 10 KB: folders below ours, and no honest pod's."""
     containerd = containers.start(context)
