@@ -135,15 +135,20 @@ Test(insn_rules, learned_overflow)
 	size_t most = 0;
 	int i;
 
-	code_bench_open(&b, TABLE ".p2align 6\n f: .skip 16*9000,0xf4\n");
+	/* Functions with seven rows each. */
+	code_bench_open(&b, TABLE
+			".p2align 6\n f: .rept 1300\n push %rax; push %rax; push %rax\n"
+			"pop %rax; pop %rax; pop %rax; ret\n .p2align 4\n .endr\n");
 	f = code_place(&b, "f");
-	for (i = 0; i < 9000; i++) {
+	for (i = 0; i < 1300; i++) {
 		cr_assert_eq(code_learn(&b, f + 16 * (uint64_t)i, true, &judge), 0);
+		if (!i)
+			cr_assert_eq(code_page_row(&b, f, NULL), code_row_sp(8));
 		most = cfi_bytes(b.cfi) > most ? cfi_bytes(b.cfi) : most;
 	}
 	cr_assert_leq(most, 8192 * sizeof(struct insn_rule) + 8192);
-	cr_assert_eq(code_page_row(&b, f, NULL), row_none(0));
-	cr_assert_eq(code_page_row(&b, f + 16 * 8999, NULL), row_unproven(0));
+	cr_assert_eq(code_page_row(&b, f, NULL), row_none(UNWIND_NO_START));
+	cr_assert_eq(code_page_row(&b, f + 16 * 1299 + 6, NULL), code_row_sp(8));
 	code_bench_close(&b);
 }
 
