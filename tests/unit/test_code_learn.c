@@ -136,9 +136,8 @@ Test(insn_rules, learned_overflow)
 	int i;
 
 	/* Functions with seven rows each. */
-	code_bench_open(&b, TABLE
-			".p2align 6\n f: .rept 1300\n push %rax; push %rax; push %rax\n"
-			"pop %rax; pop %rax; pop %rax; ret\n .p2align 4\n .endr\n");
+	code_bench_open(&b, TABLE ".p2align 6\n f: .rept 1300\n push %rax; push %rax; push %rax\n"
+				  "pop %rax; pop %rax; pop %rax; ret\n .p2align 4\n .endr\n");
 	f = code_place(&b, "f");
 	for (i = 0; i < 1300; i++) {
 		cr_assert_eq(code_learn(&b, f + 16 * (uint64_t)i, true, &judge), 0);
