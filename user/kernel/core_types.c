@@ -68,25 +68,25 @@ static size_t tail_bytes(const struct btf_type *type)
 		bool known;
 		uint8_t bytes, each;
 	} kinds[] = {
-		[BTF_KIND_INT] = { true, sizeof(uint32_t) },
-		[BTF_KIND_PTR] = { true },
-		[BTF_KIND_ARRAY] = { true, sizeof(struct btf_array) },
-		[BTF_KIND_STRUCT] = { true, 0, sizeof(struct btf_member) },
-		[BTF_KIND_UNION] = { true, 0, sizeof(struct btf_member) },
-		[BTF_KIND_ENUM] = { true, 0, sizeof(struct btf_enum) },
-		[BTF_KIND_FWD] = { true },
-		[BTF_KIND_TYPEDEF] = { true },
-		[BTF_KIND_VOLATILE] = { true },
-		[BTF_KIND_CONST] = { true },
-		[BTF_KIND_RESTRICT] = { true },
-		[BTF_KIND_FUNC] = { true },
-		[BTF_KIND_FUNC_PROTO] = { true, 0, sizeof(struct btf_param) },
-		[BTF_KIND_VAR] = { true, sizeof(uint32_t) },
-		[BTF_KIND_DATASEC] = { true, 0, sizeof(struct btf_var_secinfo) },
-		[BTF_KIND_FLOAT] = { true },
-		[BTF_KIND_DECL_TAG] = { true, sizeof(uint32_t) },
-		[BTF_KIND_TYPE_TAG] = { true },
-		[BTF_KIND_ENUM64] = { true, 0, 3 * sizeof(uint32_t) }, /* Linux 6.0 */
+		[BTF_KIND_INT] = { .known = true, .bytes = sizeof(uint32_t) },
+		[BTF_KIND_PTR] = { .known = true },
+		[BTF_KIND_ARRAY] = { .known = true, .bytes = sizeof(struct btf_array) },
+		[BTF_KIND_STRUCT] = { .known = true, .each = sizeof(struct btf_member) },
+		[BTF_KIND_UNION] = { .known = true, .each = sizeof(struct btf_member) },
+		[BTF_KIND_ENUM] = { .known = true, .each = sizeof(struct btf_enum) },
+		[BTF_KIND_FWD] = { .known = true },
+		[BTF_KIND_TYPEDEF] = { .known = true },
+		[BTF_KIND_VOLATILE] = { .known = true },
+		[BTF_KIND_CONST] = { .known = true },
+		[BTF_KIND_RESTRICT] = { .known = true },
+		[BTF_KIND_FUNC] = { .known = true },
+		[BTF_KIND_FUNC_PROTO] = { .known = true, .each = sizeof(struct btf_param) },
+		[BTF_KIND_VAR] = { .known = true, .bytes = sizeof(uint32_t) },
+		[BTF_KIND_DATASEC] = { .known = true, .each = sizeof(struct btf_var_secinfo) },
+		[BTF_KIND_FLOAT] = { .known = true },
+		[BTF_KIND_DECL_TAG] = { .known = true, .bytes = sizeof(uint32_t) },
+		[BTF_KIND_TYPE_TAG] = { .known = true },
+		[BTF_KIND_ENUM64] = { .known = true, .each = 3 * sizeof(uint32_t) }, /* Linux 6.0 */
 	};
 	uint32_t kind = BTF_INFO_KIND(type->info);
 
