@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "profile/aggregate.h"
+#include "profile/aggregate_state.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -9,39 +9,13 @@
 #include <xxhash.h>
 
 #include "base/hash_seed.h"
-#include "base/index.h"
-#include "base/strtab.h"
 #include "container/containers.h"
 #include "proc/ranks.h"
-#include "profile/call_list.h"
-#include "profile/piece_set.h"
-#include "profile/profile.h"
-#include "profile/sample_counts.h"
-#include "profile/stack_set.h"
-#include "profile/tag_list.h"
 #include "profile/wire_stack.h"
 #include "python/merge.h"
 
 #define MAX_STACK AGGREGATE_MAX_STACK
 #define MAX_NAMES 64
-#define MAX_LEAVES 8 /* labels on one stack */
-#define NAMELESS "[unknown]"
-
-struct aggregate {
-	bool threads;
-	uint64_t seed; /* random seed of the hashes, as targets choose the keys */
-	struct table_budget budget;
-	struct vec processes, process_hashes, titles;
-	struct index process_index;
-	struct stack_set stacks; /* of frames */
-	struct piece_set samples, thread_names, threads_seen;
-	struct tag_list tags;
-	struct call_list calls;
-	uint64_t nr_table_full, nr_lost, nr_titles_over;
-	struct sample_counts counts;
-	bool may_forget;
-	struct vec process_counts; /* counts of each process, if may_forget */
-};
 
 static int piece_add(struct aggregate *a, struct piece_set *set, const void *item,
 		     struct piece_type type, uint32_t *ret)
@@ -55,12 +29,12 @@ static struct aggregate_process *process_at(const struct aggregate *a, uint32_t 
 	return (struct aggregate_process *)a->processes.data + process;
 }
 
-static const struct profile_stack *stack_at(const struct aggregate *a, uint32_t stack)
+const struct profile_stack *aggregate_stack_at(const struct aggregate *a, uint32_t stack)
 {
 	return (const struct profile_stack *)a->stacks.stacks.data + stack;
 }
 
-static const uint64_t *frames_at(const struct aggregate *a, const struct profile_stack *stack)
+const uint64_t *aggregate_frames_at(const struct aggregate *a, const struct profile_stack *stack)
 {
 	return (const uint64_t *)a->stacks.elements.data + stack->first;
 }
@@ -245,7 +219,7 @@ static void thread_note(struct aggregate *a, uint32_t process, uint32_t tid)
  * Keeps a stack if `kept` bytes of the budget are left then. Returns its index, or a negative
  * error.
  */
-static int64_t stack_keep(struct aggregate *a, const uint64_t *frames, size_t nr, size_t kept)
+int64_t aggregate_stack_keep(struct aggregate *a, const uint64_t *frames, size_t nr, size_t kept)
 {
 	uint32_t stack;
 	int err;
@@ -256,10 +230,10 @@ static int64_t stack_keep(struct aggregate *a, const uint64_t *frames, size_t nr
 	return err ? err : (int64_t)stack;
 }
 
-static int64_t stack_get(struct aggregate *a, const uint64_t *frames, size_t nr)
+int64_t aggregate_stack_get(struct aggregate *a, const uint64_t *frames, size_t nr)
 {
 	/* The rest of the memory is for samples that get no stack of their own. */
-	return stack_keep(a, frames, nr, a->budget.max_bytes / 8);
+	return aggregate_stack_keep(a, frames, nr, a->budget.max_bytes / 8);
 }
 
 /* Adds to the sample whose key equals, apart from the numbers. Returns its index, or -ENOMEM. */
@@ -289,8 +263,8 @@ static uint32_t gil_of(const struct bpfprof_sample *s)
 }
 
 /* Fills in the key except for the stack: 0, or -ENOMEM without room for the process. */
-static int place_get(struct aggregate *a, const struct aggregate_input *input,
-		     struct aggregate_sample *key)
+int aggregate_place_get(struct aggregate *a, const struct aggregate_input *input,
+			struct aggregate_sample *key)
 {
 	const struct bpfprof_sample *s = input->sample;
 	int64_t process = process_get(a, input), name;
@@ -314,7 +288,8 @@ static int place_get(struct aggregate *a, const struct aggregate_input *input,
 static int64_t stack_sample(struct aggregate *a, struct aggregate_sample *key,
 			    const uint64_t *frames, size_t nr, uint64_t value_ns)
 {
-	int64_t stack = nr ? stack_get(a, frames, nr) : 0; /* stack 0: see aggregate_new() */
+	int64_t stack =
+		nr ? aggregate_stack_get(a, frames, nr) : 0; /* stack 0: see aggregate_new() */
 	int64_t sample;
 
 	if (stack < 0) {
@@ -367,7 +342,7 @@ void aggregate_add_parts(struct aggregate *a, const struct aggregate_input *inpu
 	int err;
 
 	sample_counts_add(&a->counts, input);
-	err = place_get(a, input, &key);
+	err = aggregate_place_get(a, input, &key);
 	a->nr_lost += err != 0;
 	nr = err ? 0 : wire_stack_join(input, key.process, stack);
 	for (i = 0; i < nr_parts; i++) {
@@ -412,8 +387,8 @@ int64_t aggregate_hold(struct aggregate *a, const struct aggregate_call_at *at, 
 static void ends_fill(const struct aggregate *a, uint32_t stack, struct aggregate_input *input,
 		      struct bpfprof_sample *sample)
 {
-	const struct profile_stack *s = stack_at(a, stack);
-	const uint64_t *frames = frames_at(a, s);
+	const struct profile_stack *s = aggregate_stack_at(a, stack);
+	const uint64_t *frames = aggregate_frames_at(a, s);
 	uint32_t i, kind;
 
 	input->sample = sample;
@@ -465,7 +440,7 @@ void aggregate_add(struct aggregate *a, const struct aggregate_input *input)
 	size_t nr;
 
 	sample_counts_add(&a->counts, input);
-	if (place_get(a, input, &key)) {
+	if (aggregate_place_get(a, input, &key)) {
 		a->nr_lost++;
 		return;
 	}
@@ -506,93 +481,6 @@ uint64_t aggregate_forget(struct aggregate *a, const struct bpfprof_task_id *tas
 	return before - a->counts.nr_taken;
 }
 
-static uint64_t label_frame(uint32_t id)
-{
-	return (uint64_t)BPFPROF_FRAME_LABEL << BPFPROF_FRAME_SHIFT | id;
-}
-
-uint64_t aggregate_label(struct aggregate *a, const char *text)
-{
-	/* Label 0 is `[no stack]`. */
-	return label_frame(call_list_label(&a->calls, &a->budget, *text ? text : NAMELESS));
-}
-
-uint32_t aggregate_call(struct aggregate *a, const struct aggregate_call_labels *labels)
-{
-	return call_list_add(&a->calls, &a->budget, a->seed, labels);
-}
-
-int aggregate_add_call(struct aggregate *a, const struct aggregate_input *input,
-		       const uint64_t *leaves, size_t nr_leaves, struct aggregate_call_at *ret)
-{
-	uint64_t frames[MAX_LEAVES + MAX_STACK];
-	struct aggregate_sample key = { 0 };
-	size_t nr_stack = 1;
-	int64_t stack;
-
-	if (input->stop != BPFPROF_STOP_INVALID && !input->again)
-		sample_counts_add(&a->counts, input);
-	if (place_get(a, input, &key)) {
-		a->calls.nr_lost++;
-		return -ENOMEM;
-	}
-	if (nr_leaves > MAX_LEAVES)
-		nr_leaves = MAX_LEAVES;
-	memcpy(frames, leaves, nr_leaves * sizeof(*frames));
-	if (input->nr_user)
-		nr_stack = wire_stack_join(input, key.process, frames + nr_leaves);
-	else
-		frames[nr_leaves] = label_frame(0);
-	stack = stack_get(a, frames, nr_leaves + nr_stack);
-	if (stack < 0) {
-		a->nr_table_full++;
-		frames[nr_leaves] = label_frame(0);
-		/* Such stacks are few, and without one the call would have no name. */
-		stack = stack_keep(a, frames, nr_leaves + 1, a->budget.max_bytes / 16);
-	}
-	*ret = (struct aggregate_call_at){
-		.process = key.process,
-		.stack = stack < 0 ? 0 : (uint32_t)stack,
-		.tid = key.tid,
-		.thread = key.thread,
-		.gil = key.gil,
-	};
-	return 0;
-}
-
-uint32_t aggregate_stack_with(struct aggregate *a, uint32_t stack, uint64_t leaf)
-{
-	uint64_t frames[1 + MAX_LEAVES + MAX_STACK];
-	const struct profile_stack *old = stack_at(a, stack);
-	int64_t found;
-
-	if (stack >= a->stacks.stacks.nr || old->nr >= MAX_LEAVES + MAX_STACK)
-		return stack;
-	frames[0] = leaf;
-	memcpy(frames + 1, frames_at(a, old), old->nr * sizeof(*frames));
-	found = stack_get(a, frames, old->nr + 1);
-	if (found >= 0)
-		return (uint32_t)found;
-	a->nr_table_full++;
-	return stack;
-}
-
-int aggregate_call_sample(struct aggregate *a, const struct aggregate_call_at *at, uint32_t call,
-			  const uint64_t values[PROFILE_NR_CALL_VALUES])
-{
-	struct aggregate_call_sample sample = { .at = *at, .call = call };
-	int err;
-
-	if (at->process >= a->processes.nr || at->stack >= a->stacks.stacks.nr ||
-	    at->thread >= a->thread_names.items.nr || call > a->calls.calls.items.nr)
-		return -EINVAL;
-	memcpy(sample.values, values, sizeof(sample.values));
-	err = call_list_sample(&a->calls, &a->budget, &sample);
-	if (err)
-		a->calls.nr_lost += values[PROFILE_CALLS];
-	return err ? -ENOMEM : 0;
-}
-
 void aggregate_exit(struct aggregate *a, const struct bpfprof_task_id *task, uint64_t cpu_ns)
 {
 	struct aggregate_process *all = a->processes.data, *last = NULL;
@@ -625,7 +513,7 @@ int aggregate_new(struct aggregate **ret, bool threads, size_t max_bytes)
 	/*
 	 * Stack 0 is only a marker, and thread name 0 is "": both are used when there is no room.
 	 */
-	if (stack_get(a, &marker, 1) || name_get(a, "") || title_add(a, "", &none)) {
+	if (aggregate_stack_get(a, &marker, 1) || name_get(a, "") || title_add(a, "", &none)) {
 		aggregate_free(a);
 		return -ENOMEM;
 	}
