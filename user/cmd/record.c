@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* bpfprof record: samples for a while, then writes files. */
 #include <errno.h>
-#include <fcntl.h>
 #include <fnmatch.h>
-#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <bpf/libbpf.h>
@@ -49,10 +46,6 @@
 /* Part of the budget for growth between two polls, and at the end. */
 #define MEMORY_SPARE (7U << 20)
 #define TICK_NS NS_PER_SECOND
-/* The exit statuses are those of the shell, env and others. */
-#define COMMAND_NOT_FOUND 127
-#define COMMAND_NOT_RUN 126
-#define COMMAND_KILLED 128 /* + the signal */
 #define MESSAGE_MAX 1024
 
 static void on_sample(struct recording *rec, const struct aggregate_input *input)
@@ -117,101 +110,6 @@ static void choose_calls(void *arg, struct gpu_snapshot *snapshot)
 	gpu_steps_choose(&rec->watch, &rec->options->capture.steps, snapshot);
 }
 
-/* Runs in the child: waits until sampling runs, then becomes the command. */
-static void command_exec(char **command, int go_fd, int error_fd, const sigset_t *old_signals)
-{
-	char byte;
-	int err;
-
-	sigprocmask(SIG_SETMASK, old_signals, NULL);
-	signal(SIGXFSZ, SIG_DFL); /* main() ignores both signals, and exec would keep that */
-	signal(SIGPIPE, SIG_DFL);
-	if (read(go_fd, &byte, 1) == 1) /* teardown() gives up and writes a byte */
-		_exit(0);
-	execvp(command[0], command);
-	err = errno;
-	if (write(error_fd, &err, sizeof(err)) != sizeof(err))
-		_exit(COMMAND_NOT_RUN);
-	_exit(COMMAND_NOT_FOUND);
-}
-
-/*
- * Forks the command. It waits until the other end of the pipe is closed, so that all of it is
- * recorded.
- */
-static int command_fork(struct recording *rec, const sigset_t *old_signals)
-{
-	int go[2], error[2];
-	pid_t pid;
-
-	if (pipe2(go, O_CLOEXEC))
-		return -errno;
-	if (pipe2(error, O_CLOEXEC)) {
-		close(go[0]);
-		close(go[1]);
-		return -errno;
-	}
-	pid = fork();
-	if (!pid) {
-		close(go[1]);
-		close(error[0]);
-		command_exec(rec->options->command, go[0], error[1], old_signals);
-	}
-	close(go[0]);
-	close(error[1]);
-	/* The parent of bpfprof may ignore it, and then waitpid() has no status. */
-	signal(SIGCHLD, SIG_DFL);
-	rec->command_pid = pid > 0 ? pid : 0;
-	rec->command_go_fd = go[1];
-	rec->command_error_fd = error[0];
-	return pid < 0 ? -EAGAIN : 0;
-}
-
-/* Lets the command run. 0, or the error of exec. */
-static int command_release(struct recording *rec)
-{
-	int err = 0;
-
-	if (rec->command_go_fd < 0)
-		return 0;
-	close(rec->command_go_fd);
-	rec->command_go_fd = -1;
-	/* exec closes the other end. */
-	if (read(rec->command_error_fd, &err, sizeof(err)) != sizeof(err))
-		err = 0;
-	close(rec->command_error_fd);
-	rec->command_error_fd = -1;
-	return -err;
-}
-
-/* Has the command ended? */
-static bool command_reap(struct recording *rec)
-{
-	int status;
-
-	if (!rec->command_pid || rec->command_done)
-		return rec->command_done;
-	if (waitpid(rec->command_pid, &status, WNOHANG) != rec->command_pid)
-		return false;
-	rec->command_done = true;
-	if (WIFEXITED(status))
-		rec->command_status = WEXITSTATUS(status);
-	else if (WIFSIGNALED(status))
-		rec->command_status = COMMAND_KILLED + WTERMSIG(status);
-	if (WIFSIGNALED(status))
-		log_info("%s was killed by signal %d", rec->options->command[0], WTERMSIG(status));
-	else if (rec->command_status)
-		log_info("%s exited with status %d", rec->options->command[0], rec->command_status);
-	return true;
-}
-
-/* The status of the command comes before that of bpfprof. */
-static int final_status(struct recording *rec, int own)
-{
-	command_reap(rec); /* Ctrl-C ends the command, too */
-	return rec->command_done && rec->command_status ? rec->command_status : own;
-}
-
 static void say_targets_ended(const struct recording *rec)
 {
 	const struct record_options *options = rec->options;
@@ -246,7 +144,7 @@ static void loop(struct recording *rec, int signal_fd)
 
 	while (now_ns < end_ns) {
 		wait_ms = sampler_run(&rec->sampler);
-		if (command_reap(rec) ||
+		if (child_command_reap(&rec->command) ||
 		    (rec->sampler.steps && worker_steps_through(rec->sampler.steps)))
 			break;
 		now_ns = time_monotonic_ns();
@@ -477,15 +375,7 @@ static int finish(struct recording *rec)
 
 static void teardown(struct recording *rec)
 {
-	char give_up = 'x';
-
-	if (rec->command_go_fd >= 0) {
-		if (write(rec->command_go_fd, &give_up, 1) != 1)
-			log_debug("the command had ended already");
-		close(rec->command_go_fd);
-	}
-	if (rec->command_error_fd >= 0)
-		close(rec->command_error_fd);
+	child_command_close(&rec->command);
 	calls_close(rec);
 	record_findings_free(rec->findings);
 	record_timeline_free(rec->timeline);
@@ -498,7 +388,7 @@ static void teardown(struct recording *rec)
 static int start(struct recording *rec)
 {
 	struct self_usage self;
-	int status, err;
+	int status;
 
 	status = sampler_start(&rec->sampler);
 	if (status)
@@ -525,12 +415,7 @@ static int start(struct recording *rec)
 	status = recording_timeline_start(rec);
 	if (status)
 		return status;
-	err = command_release(rec);
-	if (err) {
-		log_error("%s: cannot be run: %s", rec->options->command[0], strerror(-err));
-		return err == -ENOENT ? COMMAND_NOT_FOUND : COMMAND_NOT_RUN;
-	}
-	return EXIT_DONE;
+	return child_command_release(&rec->command);
 }
 
 /* Do filters read facts that only samples have? */
@@ -583,7 +468,7 @@ static int run(struct recording *rec, int signal_fd)
 	if (rec->sampler.waits)
 		rec->end_mono_ns = waits_end_ns(rec->sampler.waits);
 	record_findings_end(rec->findings, rec->end_mono_ns);
-	return final_status(rec, finish(rec));
+	return child_command_status(&rec->command, finish(rec));
 }
 
 /* Sets the options of the sampler that no flag sets. */
@@ -601,7 +486,7 @@ static void capture_complete(struct record_options *options)
 
 static int run_with(struct record_options *options)
 {
-	struct recording rec = { .options = options, .command_go_fd = -1, .command_error_fd = -1 };
+	struct recording rec = { .options = options };
 	__cleanup(close_fd) int signal_fd = -1;
 	sigset_t old_signals;
 	int status, err;
@@ -614,12 +499,12 @@ static int run_with(struct record_options *options)
 	err = signal_fd < 0 ? signal_fd : 0;
 	/* The fork comes before the sampler: the command must not inherit its short time slice. */
 	if (!err && options->command)
-		err = command_fork(&rec, &old_signals);
+		err = child_command_fork(&rec.command, options->command, &old_signals);
 	if (err) {
 		log_error("%s", strerror(-err));
 		return EXIT_FAILED;
 	}
-	options->capture.child = rec.command_pid;
+	options->capture.child = rec.command.pid;
 	status = run(&rec, signal_fd);
 	teardown(&rec);
 	return status;

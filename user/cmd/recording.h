@@ -12,6 +12,7 @@
 #include "base/process_map.h"
 #include "capture/memory_watch.h"
 #include "capture/sampler.h"
+#include "cmd/child_command.h"
 #include "gpu/monitor.h"
 #include "profile/profile.h"
 #include "profile/stats.h"
@@ -43,11 +44,7 @@ struct recording {
 	struct thread_times *times; /* NULL without --wall and --off-cpu */
 	struct hash_table seen;
 	struct memory_watch memory;
-	pid_t command_pid; /* child started for `-- CMD`, 0 = none */
-	int command_go_fd; /* closed to let it exec */
-	int command_error_fd; /* brings errno if it cannot */
-	bool command_done;
-	int command_status; /* an exit status, once it is done */
+	struct child_command command; /* of `-- CMD` */
 	uint64_t start_mono_ns, end_mono_ns, start_wall_ns;
 	struct record_findings *findings; /* NULL with --no-findings */
 	struct record_timeline *timeline; /* NULL without one */
