@@ -38,6 +38,7 @@
 /* WAKER: an interrupt wakes the other thread; the stack is not the cause */
 #define BPFPROF_SAMPLE_INTERRUPT 2048U
 #define BPFPROF_SAMPLE_GAP 4096U /* tick while the device of the process is idle */
+#define BPFPROF_SAMPLE_PAGE 8192U /* not of the clock: the thread allocates a page */
 
 struct bpfprof_sample {
 	struct bpfprof_record rec;
@@ -61,8 +62,11 @@ struct bpfprof_sample {
 	/* WAIT, WAKER: number of the wait in its thread; 0: the thread was not asleep */
 	__u32 wait_nr;
 	char holder_comm[BPFPROF_COMM_LEN];
-	/* GAP: when the device became idle (idle_ns of struct bpfprof_gpu_waits); else 0 */
-	__u64 gap_ns;
+	union {
+		/* GAP: when the device became idle (idle_ns of struct bpfprof_gpu_waits); else 0 */
+		__u64 gap_ns;
+		__u64 page; /* PAGE: its key in the map held_pages (page_sample.h) */
+	};
 	/*
 	 * Then follow __u64 frames[] (kernel, Python, native, each leaf first), the title, and with
 	 * BPFPROF_SAMPLE_CALL struct bpfprof_gpu_call (gpu_calls.h).

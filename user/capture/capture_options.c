@@ -10,7 +10,7 @@ struct session_options capture_session_options(const struct capture_options *opt
 	session.follow |= by_pid && !options->no_subprocesses;
 	session.titles |= options->steps.stop || session.gpu_trace;
 	session.gaps_alone |= session.gpu_waits && session.waits == SESSION_OFF_CPU;
-	session.no_clock =
+	session.no_clock |=
 		session.iterators || (session.waits == SESSION_OFF_CPU && !session.gaps_alone);
 	return session;
 }

@@ -63,6 +63,11 @@ static void on_sample(struct sampler *sampler, const struct sample_view *view)
 		sampler_emit(sampler, &event);
 		return;
 	}
+	if (view->sample->flags & BPFPROF_SAMPLE_PAGE) {
+		event.kind = EVENT_PAGE;
+		sampler_emit(sampler, &event);
+		return;
+	}
 	if (view->sample->flags & BPFPROF_SAMPLE_GAP) {
 		event.kind = EVENT_GAP;
 		sampler_emit(sampler, &event);
@@ -93,7 +98,7 @@ static void on_event(void *arg, const struct event *event)
 	case EVENT_EXEC:
 		sampler_container(sampler, event->process);
 		sampler_ranks_scan(sampler, event->process);
-		return;
+		break;
 	case EVENT_WAITER:
 		if (sampler->waits)
 			sampler_waits_thread_end(sampler, &event->waiter->waiter);

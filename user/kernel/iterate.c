@@ -26,6 +26,11 @@ int iterate_link_process(int prog_fd, uint32_t pid)
 	return link_make(prog_fd, (union bpf_iter_link_info){ .task.pid = pid });
 }
 
+int iterate_link_map(int prog_fd, int map_fd)
+{
+	return link_make(prog_fd, (union bpf_iter_link_info){ .map.map_fd = (uint32_t)map_fd });
+}
+
 int iterate_open(int prog_fd, uint32_t tid)
 {
 	__cleanup(close_fd) int link_fd = iterate_link(prog_fd, tid);

@@ -9,6 +9,8 @@
 int iterate_link(int prog_fd, uint32_t tid);
 /* The same to all threads of a process. */
 int iterate_link_process(int prog_fd, uint32_t pid);
+/* A link of an iterator over the elements of a map. */
+int iterate_link_map(int prog_fd, int map_fd);
 /* A descriptor to read a task iterator's output for one thread from, or -errno. */
 int iterate_open(int prog_fd, uint32_t tid);
 /* The first record, of len bytes: 0, -ESRCH (there is none), -errno. */

@@ -301,6 +301,23 @@ static void waits_choose(struct session *session)
 	bpf_map__set_autocreate(skel->maps.waker_tokens, load && session->options.wakers);
 }
 
+/* Loads the programs and maps for resident memory, or none of them. */
+static void pages_choose(struct session *session)
+{
+	struct bpfprof_bpf *skel = session->skel;
+	struct bpf_program *const programs[] = { skel->progs.page_allocated, skel->progs.page_freed,
+						 skel->progs.page_looks,
+						 skel->progs.old_mappings_read };
+	struct bpf_map *const maps[] = { skel->maps.held_pages, skel->maps.old_mappings,
+					 skel->maps.old_freed, skel->maps.page_control };
+	size_t i;
+
+	for (i = 0; i < sizeof(programs) / sizeof(programs[0]); i++)
+		bpf_program__set_autoload(programs[i], session->options.pages);
+	for (i = 0; i < sizeof(maps) / sizeof(maps[0]); i++)
+		bpf_map__set_autocreate(maps[i], session->options.pages);
+}
+
 /* Does not load the programs and maps that read sleeping threads if nothing needs them. */
 static void iterators_spare(struct session *session)
 {
@@ -343,6 +360,7 @@ int session_open(struct session *session, const struct session_options *options)
 	bpf_map__set_autocreate(session->skel->maps.title_scratch, options->titles);
 	gpu_choose(session);
 	waits_choose(session);
+	pages_choose(session);
 	if (options->iterators)
 		iterators_only(session);
 	else

@@ -42,6 +42,7 @@ struct session_options {
 	bool fork_wakes; /* a fork of a target wakes the reader of the stream at once */
 	enum session_waits waits;
 	bool wakers; /* with waits: stacks of threads that end them (BPFPROF_SAMPLE_WAKER) */
+	bool pages; /* held_pages.h can be used: the stream has stacks of pages (BPFPROF_SAMPLE_PAGE) */
 	bool gpu; /* the programs and maps that gpu_probes.h needs are loaded */
 	bool gpu_trace; /* with gpu: the stream has each call */
 	bool gpu_tensors; /* with gpu: memory that PyTorch hands out for tensors is counted */

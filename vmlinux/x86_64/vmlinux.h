@@ -13,7 +13,9 @@
 #endif
 
 struct address_space;
+struct anon_vma;
 struct bpf_iter_meta;
+struct bpf_map;
 struct cfs_rq;
 struct cred;
 struct dentry;
@@ -37,6 +39,7 @@ struct signal_struct;
 struct super_block;
 struct task_struct;
 struct uprobe_task;
+struct user_namespace;
 struct vfsmount;
 struct vm_area_struct;
 struct xol_area;
@@ -218,6 +221,21 @@ struct bpf_iter__task {
 	};
 };
 
+struct bpf_iter__bpf_map_elem {
+	union {
+		struct bpf_iter_meta *meta;
+	};
+	union {
+		struct bpf_map *map;
+	};
+	union {
+		void *key;
+	};
+	union {
+		void *value;
+	};
+};
+
 struct sched_entity {
 	u64 exec_start;
 	u64 sum_exec_runtime;
@@ -383,8 +401,13 @@ struct vm_area_struct {
 	union {
 		vm_flags_t vm_flags;
 	};
+	struct anon_vma *anon_vma;
 	long unsigned int vm_pgoff;
 	struct file *vm_file;
+};
+
+struct anon_vma {
+	struct anon_vma *root;
 };
 
 struct vm_unmapped_area_info {
