@@ -378,6 +378,39 @@ Test(aggregate, calls)
 }
 
 /* Texts are cut between characters; an empty one is not `[no stack]`. */
+/* Values that become known at the end go to the place of a stack, or of a label without one. */
+Test(aggregate, counts_at_places)
+{
+	const uint64_t user[] = { KIND(NATIVE) | 1, KIND(NATIVE) | 2 };
+	struct bpfprof_sample p = aggregate_sample_of(1, 11, "p");
+	struct aggregate_input row = { .sample = &p, .stop = BPFPROF_STOP_INVALID };
+	struct aggregate_call_at at, label, wrong;
+	struct aggregate_view view;
+
+	aggregate_make(false, MIB);
+	at = add_call(&p, user, 0, user, 2, BPFPROF_STOP_COMPLETE);
+	cr_assert_eq(aggregate_add_row(made_aggregate, &row,
+				       aggregate_label(made_aggregate, "[before]"), &label),
+		     0);
+	aggregate_view_get(made_aggregate, &view);
+	cr_expect_eq(view.nr_samples, 0);
+	cr_expect_eq(view.counts.nr_taken, 1); /* the row is no sample */
+	cr_expect_eq(aggregate_count(made_aggregate, &at, 3, 4096), 0);
+	cr_expect_eq(aggregate_count(made_aggregate, &at, 2, 100), 0);
+	cr_expect_eq(aggregate_count(made_aggregate, &label, 1, 7), 0);
+	wrong = at;
+	wrong.stack = 1000;
+	cr_expect_eq(aggregate_count(made_aggregate, &wrong, 1, 1), -EINVAL);
+	aggregate_view_get(made_aggregate, &view);
+	cr_assert_eq(view.nr_samples, 2);
+	cr_expect(view.samples[0].count == 5 && view.samples[0].value_ns == 4196);
+	cr_expect(view.samples[1].count == 1 && view.samples[1].value_ns == 7);
+	cr_expect_eq(view.stacks[view.samples[1].stack].nr, 1);
+	cr_expect_str_eq(label_text(&view, view.frames[view.stacks[view.samples[1].stack].first]),
+			 "[before]");
+	aggregate_teardown();
+}
+
 Test(aggregate, call_labels_are_cut)
 {
 	char text[2 * AGGREGATE_LABEL_BYTES];

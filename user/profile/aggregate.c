@@ -363,7 +363,9 @@ static struct aggregate_sample *sample_at(const struct aggregate *a, int64_t sam
 	return (struct aggregate_sample *)a->samples.items.data + sample;
 }
 
-int64_t aggregate_hold(struct aggregate *a, const struct aggregate_call_at *at, uint32_t sleeper)
+/* Adds one and value_ns to the sample at that place. Its index, -EINVAL or -ENOMEM. */
+static int64_t sample_count_at(struct aggregate *a, const struct aggregate_call_at *at,
+			       uint32_t sleeper, uint64_t value_ns)
 {
 	const struct aggregate_sample key = { .process = at->process,
 					      .stack = at->stack,
@@ -371,11 +373,28 @@ int64_t aggregate_hold(struct aggregate *a, const struct aggregate_call_at *at, 
 					      .thread = at->thread,
 					      .gil = at->gil,
 					      .sleeper = sleeper };
-	int64_t sample;
 
 	if (at->process >= a->processes.nr || at->stack >= a->stacks.stacks.nr)
 		return -EINVAL;
-	sample = sample_count(a, key, 0);
+	return sample_count(a, key, value_ns);
+}
+
+int aggregate_count(struct aggregate *a, const struct aggregate_call_at *at, uint64_t count,
+		    uint64_t value)
+{
+	int64_t sample = sample_count_at(a, at, PROFILE_NOT_ASLEEP, value);
+
+	if (sample >= 0)
+		sample_at(a, sample)->count += count - 1;
+	else if (sample == -ENOMEM)
+		a->nr_lost += count;
+	return sample < 0 ? (int)sample : 0;
+}
+
+int64_t aggregate_hold(struct aggregate *a, const struct aggregate_call_at *at, uint32_t sleeper)
+{
+	int64_t sample = sample_count_at(a, at, sleeper, 0);
+
 	if (sample < 0)
 		return sample;
 	sample_at(a, sample)->count--;

@@ -222,6 +222,15 @@ int aggregate_add_call(struct aggregate *aggregate, const struct aggregate_input
 		       const uint64_t *leaves, size_t nr_leaves, struct aggregate_call_at *ret);
 /* The index of `stack` with one more leaf, which became known later; without room `stack` itself. */
 uint32_t aggregate_stack_with(struct aggregate *aggregate, uint32_t stack, uint64_t leaf);
+/* The place of a value that has no stack: its one frame is a label. 0 or -ENOMEM. */
+int aggregate_add_row(struct aggregate *aggregate, const struct aggregate_input *input,
+		      uint64_t label, struct aggregate_call_at *ret);
+/*
+ * Adds to the sample at that place: count, and value in place of time. For values that become known at the
+ * end. 0, -EINVAL (at is of another aggregate) or -ENOMEM (counted in nr_lost).
+ */
+int aggregate_count(struct aggregate *aggregate, const struct aggregate_call_at *at, uint64_t count,
+		    uint64_t value);
 /* Adds a sample, also if there is an equal one. 0, -EINVAL (at is of another aggregate) or -ENOMEM. */
 int aggregate_call_sample(struct aggregate *aggregate, const struct aggregate_call_at *at,
 			  uint32_t call, const uint64_t values[PROFILE_NR_CALL_VALUES]);

@@ -66,6 +66,24 @@ int aggregate_add_call(struct aggregate *a, const struct aggregate_input *input,
 	return 0;
 }
 
+int aggregate_add_row(struct aggregate *a, const struct aggregate_input *input, uint64_t label,
+		      struct aggregate_call_at *ret)
+{
+	struct aggregate_sample key = { 0 };
+	int64_t stack;
+
+	if (aggregate_place_get(a, input, &key)) {
+		a->nr_lost++;
+		return -ENOMEM;
+	}
+	stack = aggregate_stack_keep(a, &label, 1, a->budget.max_bytes / 16);
+	*ret = (struct aggregate_call_at){ .process = key.process,
+					   .stack = stack < 0 ? 0 : (uint32_t)stack,
+					   .tid = key.tid,
+					   .thread = key.thread };
+	return 0;
+}
+
 uint32_t aggregate_stack_with(struct aggregate *a, uint32_t stack, uint64_t leaf)
 {
 	uint64_t frames[1 + MAX_LEAVES + AGGREGATE_MAX_STACK];
