@@ -25,6 +25,7 @@
 #include "gpu/monitor.h"
 #include "gpu/trace.h"
 #include "gpu/waits.h"
+#include "memory/monitor.h"
 #include "proc/images.h"
 #include "profile/aggregate_stats.h"
 #include "profile/idle.h"
@@ -61,6 +62,7 @@ static const struct counter *const tables[] = {
 	gap_sampler_counters,
 	absent_ranks_counters,
 	gpu_trace_counters,
+	memory_counters,
 	record_timeline_counters,
 	task_trace_counters,
 	http_refused_counters,
@@ -79,6 +81,7 @@ static const char *const groups[COUNTER_NR_GROUPS] = {
 	[COUNTER_STEPS] = "steps",
 	[COUNTER_GPU] = "gpu.lost",
 	[COUNTER_WAITS] = "waits",
+	[COUNTER_MEMORY] = "memory",
 	[COUNTER_TRACE] = "otherData.lost",
 	[COUNTER_HTTP] = "bpfprof_http_refused_total",
 	[COUNTER_REFUSED] = "refused",

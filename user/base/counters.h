@@ -23,6 +23,7 @@ enum counter_group {
 	COUNTER_STEPS,
 	COUNTER_GPU, /* gpu.lost; the names of gpu.calls are the kinds of calls */
 	COUNTER_WAITS,
+	COUNTER_MEMORY,
 	COUNTER_TRACE, /* no group of --stats: otherData.lost of a trace of tasks */
 	COUNTER_HTTP, /* no group of --stats: bpfprof_http_refused_total of /metrics */
 	COUNTER_REFUSED, /* work of tenants (base/refusals.h): a list in --stats */

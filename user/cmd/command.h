@@ -13,6 +13,7 @@ struct top_options;
 struct doctor_options;
 struct dump_options;
 struct gpu_options;
+struct memory_options;
 struct report_options;
 
 /* All return an exit status (base/exit_status.h), and report errors. */
@@ -21,6 +22,7 @@ int top_run(const struct top_options *options);
 int doctor_run(const struct doctor_options *options);
 int dump_run(const struct dump_options *options);
 int gpu_run(const struct gpu_options *options);
+int memory_run(const struct memory_options *options);
 int report_run(const struct report_options *options);
 
 #endif

@@ -18,6 +18,7 @@
 #include "options/config.h"
 #include "options/flags.h"
 #include "options/gpu_options.h"
+#include "options/memory_options.h"
 #include "options/options.h"
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
@@ -25,7 +26,7 @@
 #define HELP_MAX 65536
 
 static const char usage[] =
-	"Usage: bpfprof record|top|dump|gpu|report|daemon|doctor [FLAG]..., bpfprof "
+	"Usage: bpfprof record|top|dump|gpu|memory|report|daemon|doctor [FLAG]..., bpfprof "
 	"--help, bpfprof --version\n";
 
 /* Writes to standard output; EXIT_FAILED and one sentence if that fails. */
@@ -53,6 +54,7 @@ union any_options {
 	struct top_options top;
 	struct dump_options dump;
 	struct gpu_options gpu;
+	struct memory_options memory;
 	struct report_options report;
 	struct doctor_options doctor;
 };
@@ -81,6 +83,12 @@ static int run_gpu(const union any_options *options)
 	return gpu_run(&options->gpu);
 }
 
+static int run_memory(const union any_options *options)
+{
+	set_verbose(options->memory.record.verbose);
+	return memory_run(&options->memory);
+}
+
 static int run_report(const union any_options *options)
 {
 	return report_run(&options->report);
@@ -105,6 +113,8 @@ static const struct command {
 	  "say what every thread of a process is doing, without stopping it" },
 	{ "gpu", &gpu_flags, run_gpu,
 	  "show CUDA and NCCL calls: launches, bytes, waiting, memory" },
+	{ "memory", &memory_flags, run_memory,
+	  "show which functions hold the resident memory of processes" },
 	{ "report", &report_flags, run_report,
 	  "tables of stored profiles; merge and convert them; which NCCL rank is slow" },
 	{ "daemon", &daemon_flags, NULL, "write a profile of the machine per minute, for ever" },
@@ -138,6 +148,7 @@ static void main_help(struct buf *dst)
 		"  bpfprof top -p 1234\n"
 		"  bpfprof dump -p 1234\n"
 		"  bpfprof gpu -p 1234\n"
+		"  bpfprof memory -p 1234 -d 60\n"
 		"  bpfprof daemon --output /var/lib/bpfprof\n"
 		"\n"
 		"Exit status: 0 done, 1 failed, 2 wrong command, flag or value, 3 a privilege or\n"

@@ -101,7 +101,7 @@ int record_take_steps(void *object, const char *value, struct buf *why)
 	return steps_range_parse(&options->capture.steps, value);
 }
 
-static int take_stats(void *object, const char *value, struct buf *why)
+int record_take_stats(void *object, const char *value, struct buf *why)
 {
 	struct record_options *options = object;
 
@@ -187,7 +187,7 @@ static const struct flag record_rows[] = {
 	  FLAG_CHOICE, RECORD_AT(split), FLAG_WORDS("node", "pod", "process"),
 	  .refusal = "split must be node, pod or process" },
 	{ "stats", "FILE", "write what was counted and lost as JSON", FLAG_TEXT,
-	  RECORD_AT(stats_path), .take = take_stats },
+	  RECORD_AT(stats_path), .take = record_take_stats },
 	{ "no-findings", NULL,
 	  "report no findings: tiny tasks, one that takes far\n"
 	  "longer, too many threads, a limit that stops them,\n"
@@ -221,7 +221,7 @@ static int check_timeline(void *object, struct buf *error)
 		       : 0;
 }
 
-static int check_command(void *object, struct buf *error)
+int record_check_command(void *object, struct buf *error)
 {
 	const struct record_options *options = object;
 
@@ -258,7 +258,7 @@ static int check_calls_path(const struct record_options *options, const char *pa
 	return -EINVAL;
 }
 
-static int check_files(void *object, struct buf *error)
+int record_check_files(void *object, struct buf *error)
 {
 	const struct record_options *options = object;
 	const char *stats = options->stats_path;
@@ -349,8 +349,8 @@ static const struct flag_rule record_rules[] = {
 		      "--off-cpu out" },
 	{ "event=cycles", FLAG_EXCLUDES, "wall off-cpu",
 	  .sentence = "--event cycles: waits have no cycles, leave --wall and --off-cpu out" },
-	{ .check = check_command },
-	{ .check = check_files },
+	{ .check = record_check_command },
+	{ .check = record_check_files },
 	{ .check = record_take_test_knobs },
 	{ 0 },
 };

@@ -104,8 +104,14 @@ extern const struct flag container_flags[], host_root_flags[];
 			.sentence = "--gc: counts collections between launches, add --gpu"         \
 	}
 
-/* For rows and rules of commands that fill a record_options: --steps, and the fields for tests. */
+/*
+ * For rows and rules of commands that fill a record_options: --steps, --stats, the program to run, files that
+ * are named twice, and the fields for tests.
+ */
 int record_take_steps(void *object, const char *value, struct buf *why);
+int record_take_stats(void *object, const char *value, struct buf *why);
+int record_check_command(void *object, struct buf *error);
+int record_check_files(void *object, struct buf *error);
 int record_take_test_knobs(void *object, struct buf *error);
 
 #endif

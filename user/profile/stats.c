@@ -60,6 +60,7 @@ static const struct {
 	[COUNTER_STEPS] = { "steps", offsetof(struct run_stats, steps) },
 	[COUNTER_GPU] = { NULL, offsetof(struct run_stats, gpu_lost) },
 	[COUNTER_WAITS] = { "waits", offsetof(struct run_stats, waits) },
+	[COUNTER_MEMORY] = { "memory", offsetof(struct run_stats, memory) },
 };
 
 struct stats_reasons *stats_group(const struct run_stats *stats, enum counter_group group)
@@ -331,7 +332,7 @@ void stats_json(struct buf *dst, const struct run_stats *stats)
 	if (stats->clock.nr)
 		buf_add_char(dst, ',');
 	add_members(dst, &stats->clock);
-	for (group = COUNTER_WALK; group <= COUNTER_WAITS; group++)
+	for (group = COUNTER_WALK; group <= COUNTER_MEMORY; group++)
 		add_group(dst, stats, group);
 	buf_add_char(dst, '}');
 	add_refused(dst, stats);

@@ -49,6 +49,7 @@ struct run_stats {
 	struct stats_reasons gpu_lost; /* missing facts about calls */
 	uint64_t gpu_stacks, gpu_stacks_skipped; /* of calls; skipped: over the rate */
 	struct stats_reasons waits; /* --wall and --off-cpu: switches, samples of waits */
+	struct stats_reasons memory; /* pages of the sample, looks at them */
 	struct stats_reasons files; /* problems of files: malformed, blocked, unreadable, ... */
 	struct stats_refused refused[STATS_MAX_REFUSED];
 	size_t nr_refused;

@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Resident memory by stack, of programs that know what each of their functions holds."""
+
+import os
+import re
+import signal
+import subprocess
+
+from dumps import wait_for
+from harness import ROOT, check, test
+from pprof import Pprof
+from test_python import spawn
+from test_wall import some_pythons
+
+PAIRED = True
+MIB = 1 << 20
+SAMPLE = 16 << 10
+WITHIN, DEVIATIONS = 0.03, 4
+BEFORE, SHARED, LOST, DRIFT = \
+    "[before bpfprof]", "[shared with parent]", "[stack lost]", "[drift]"
+ROW = re.compile(r"^ *(-?[\d.]+) (B|KiB|MiB|GiB) +-?[\d.]+%(?: +\d+)? +(\S.*)$")
+UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+
+
+class Holder:
+    """holds.c or holds.py: runs a function at a time, and says by how much it grew."""
+
+    def __init__(self, context, process):
+        self.context = context
+        self.process = process
+        self.pid, _ = self.answer()
+        self.held = {}
+
+    def answer(self):
+        pid, _, grown = self.process.stdout.readline().split()
+        return int(pid), int(grown)
+
+    def run(self, function, mib=0):
+        """The pid that ran it."""
+        self.process.stdin.write("%s %d\n" % (function, mib))
+        self.process.stdin.flush()
+        pid, grown = self.answer()
+        self.held[function] = self.held.get(function, 0) + grown
+        return pid
+
+
+PIPES = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+
+
+def in_c(context, *flags):
+    program = context.helper("holds", "holds.c", *flags)
+    return Holder(context, context.spawn([program, "120"], **PIPES))
+
+
+def rss_anon(pid):
+    with open("/proc/%d/status" % pid, encoding="ascii") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("RssAnon")) << 10
+
+
+class Memory:
+    """A recording that goes on until it is ended, and its results."""
+
+    def __init__(self, context, *args, sample=SAMPLE):
+        self.context, self.sample = context, sample
+        self.process = context.start("memory", "--sample", sample, "-o", "x.pb.gz", "-o",
+                                     "x.folded", "--stats", "x.json", "--rows", "0", "-v", *args)
+        self.wait_begun()
+
+    def wait_begun(self):
+        """Until pages are sampled: -v says so."""
+        for line in self.process.stderr:
+            if b"memory: watching" in line:
+                return
+        check(False, "the recording did not begin: %s" % self.context.finish(self.process, 10).text)
+
+    def end(self, status=0):
+        self.process.send_signal(signal.SIGINT)
+        return self.read(status)
+
+    def read(self, status=0):
+        self.done = self.context.finish(self.process, 60).expect(status)
+        self.stats = self.context.json("x.json")
+        self.profile = Pprof(self.context.read("x.pb.gz"))
+        return self
+
+    def of_pid(self, pid):
+        """Bytes by the name of the innermost own function, of one process."""
+        found = {}
+        for sample in self.profile.samples:
+            if sample["labels"]["pid"] != pid:
+                continue
+            names = [name for at in sample["stack"]
+                     for name in self.profile.locations[at]["functions"]]
+            own = [name for name in names if name in OWN or name.startswith("[")]
+            name = own[0] if own else names[0]
+            found[name] = found.get(name, 0) + sample["values"][1]
+        return found
+
+    def table(self, pid):
+        """The rows of the table of one process, by function without its line."""
+        text = self.done.out.decode()
+        part = text[text.index("Process %d: " % pid):]
+        rows = {}
+        for line in part.split("\n")[4:]:
+            row = ROW.match(line)
+            if not row:
+                break
+            name = row.group(3).split(" (")[0].split(".<locals>")[0]
+            rows[name] = rows.get(name, 0) + float(row.group(1)) * UNITS[row.group(2)]
+        return rows
+
+
+OWN = {"small", "big", "other", "zeroed", "churn", "drop", "huge", "moved", "shared", "copies",
+       "arrays", "strings", "dicts", "gone"}
+
+
+def compare(context, found, truth, sample=SAMPLE):
+    """Each function within 3%, or four standard deviations of the sampling."""
+    notes = []
+    for name, true in truth.items():
+        seen = found.get(name, 0)
+        slack = max(WITHIN * true, DEVIATIONS * (max(true, MIB) * sample) ** 0.5)
+        notes.append("%s %.1f of %.1f" % (name, seen / MIB, true / MIB))
+        check(abs(seen - true) <= slack, "%s: %.2f MiB seen, %.2f MiB true, slack %.2f: %s" % (
+            name, seen / MIB, true / MIB, slack / MIB, found))
+    context.note(", ".join(notes) + " MiB")
+
+
+def check_sum(context, memory, pid, anon):
+    """All rows of the table give the kernel's count, and what does not add up is little."""
+    rows = memory.table(pid)
+    drift = rows.get(DRIFT, 0)
+    check(abs(sum(rows.values()) - anon) < 0.01 * anon + MIB, "the rows give %.1f MiB of %.1f: %s" %
+          (sum(rows.values()) / MIB, anon / MIB, memory.done.out.decode()))
+    check(abs(drift) <= WITHIN * anon, "drift %.2f MiB of %.1f" % (drift / MIB, anon / MIB))
+    check(memory.stats["memory"]["pages_kernel_no_room"] == 0, "pages were lost: %s" %
+          memory.stats["memory"])
+    context.note("drift %.2f%%" % (100 * drift / anon))
+
+
+@test()
+def functions(context):
+    """Small and large blocks, zeroed ones, blocks that are freed, and 1.6 GiB that have gone."""
+    holder = in_c(context)
+    holder.run("other", 30)
+    old = rss_anon(holder.pid)
+    memory = Memory(context, "-p", holder.pid)
+    holder.held.clear()
+    holder.run("big", 64)
+    holder.run("drop")
+    holder.held.clear()
+    for function, mib in (("small", 40), ("big", 100), ("other", 20), ("zeroed", 30),
+                          ("churn", 1600)):
+        holder.run(function, mib)
+    anon = rss_anon(holder.pid)
+    memory.end()
+    found = memory.of_pid(holder.pid)
+    compare(context, found, holder.held)
+    check(abs(found[BEFORE] - old) < MIB, "before: %s of %s" % (found[BEFORE], old))
+    # A page of 4 KiB stands for 18.1 KiB then.
+    check(memory.stats["memory"]["pages_sampled"] * 18.1 * 1024 > 1700 * MIB, "pages were not seen")
+    check(memory.profile.sample_types == ["inuse_objects/count", "inuse_space/bytes"] and
+          memory.profile.default_type == "inuse_space", "types: %s" % memory.profile.sample_types)
+    check_sum(context, memory, holder.pid, anon)
+    folded = sum(int(line.rsplit(" ", 1)[1]) for line in context.text("x.folded").split("\n")[1:]
+                 if line)
+    check(folded == sum(sample["values"][1] for sample in memory.profile.samples),
+          "the collapsed stacks have %d bytes" % folded)
+
+
+@test()
+def old_memory_is_freed(context):
+    """Memory from before the start falls by what is freed of it; --grown leaves it out."""
+    holder = in_c(context)
+    holder.run("other", 40)
+    holder.run("big", 60)
+    old = rss_anon(holder.pid)
+    memory = Memory(context, "-p", holder.pid)
+    holder.run("drop")  # frees the 60
+    holder.run("zeroed", 32)
+    memory.end()
+    found = memory.of_pid(holder.pid)
+    compare(context, found, {BEFORE: old - 60 * MIB, "zeroed": 32 * MIB})
+    memory = Memory(context, "-p", holder.pid, "--grown")
+    holder.run("big", 32)
+    memory.end()
+    found = memory.of_pid(holder.pid)
+    check(BEFORE not in found, "before is in --grown: %s" % found)
+    compare(context, found, {"big": 32 * MIB})
+
+
+@test()
+def forks(context):
+    """Shared pages are a row, what a child writes to is the child's, and the parent keeps its own."""
+    holder = in_c(context)
+    memory = Memory(context, "-p", holder.pid)
+    holder.run("other", 48)
+    holder.run("big", 64)
+    parent = rss_anon(holder.pid)
+    child = holder.run("fork")
+    holder.run("copies", 24)
+    holder.run("zeroed", 16)
+    anon = rss_anon(child)
+    memory.end()
+    compare(context, memory.of_pid(holder.pid), {"other": 48 * MIB, "big": 64 * MIB, "copies": 0})
+    found = memory.of_pid(child)
+    compare(context, found, {"copies": 24 * MIB, "zeroed": 16 * MIB, "big": 0,
+                             SHARED: parent - 24 * MIB})
+    check_sum(context, memory, child, anon)
+
+
+@test()
+def huge_pages(context):
+    """Huge pages count whole, also when some were given back; moved and shared memory."""
+    holder = in_c(context)
+    memory = Memory(context, "-p", holder.pid)
+    for function, mib in (("huge", 80), ("moved", 60), ("shared", 50)):
+        holder.run(function, mib)
+    anon = rss_anon(holder.pid)
+    memory.end()
+    truth = dict(holder.held)
+    truth["shared"] = 0  # no anonymous memory, but
+    check("50.0 MiB shared" in memory.done.out.decode(), memory.done.out.decode())
+    compare(context, memory.of_pid(holder.pid), truth)
+    check_sum(context, memory, holder.pid, anon)
+
+
+@test()
+def python_functions(context):
+    """Python functions, in each version, whatever allocates."""
+    program = os.path.join(ROOT, "tests", "system", "python", "holds.py")
+    for python in some_pythons():
+        process = spawn(context, [*python.argv, program], python.environment(),
+                        [python.stdlib, os.path.dirname(program)], **PIPES)
+        holder = Holder(context, process)
+        memory = Memory(context, "-p", holder.pid)
+        for function, mib in (("arrays", 64), ("strings", 24), ("dicts", 24), ("gone", 320)):
+            holder.run(function, mib)
+        anon = rss_anon(holder.pid)
+        memory.end()
+        rows = memory.table(holder.pid)
+        context.note(python.name)
+        compare(context, rows, {name: max(0, held) for name, held in holder.held.items()})
+        check_sum(context, memory, holder.pid, anon)
+        process.kill()
+
+
+@test()
+def more_than_fits(context):
+    """More pages than the map has room for: the bytes per sample grow, and the sums stay true."""
+    holder = in_c(context)
+    memory = Memory(context, "-p", holder.pid, sample=4096)
+    for function, mib in (("big", 200), ("other", 100), ("churn", 320)):
+        holder.run(function, mib)
+    anon = rss_anon(holder.pid)
+    memory.end()
+    stats = memory.stats["memory"]
+    # 24,576 pages of 300 MiB: 12 KiB per sample, at least.
+    compare(context, memory.of_pid(holder.pid), holder.held, 32 << 10)
+    check_sum(context, memory, holder.pid, anon)
+    context.note("%d pages sampled" % stats["pages_sampled"])
+
+
+@test()
+def programs(context):
+    """A program from its start; exec drops the old memory; at its end the last look is shown."""
+    program = context.helper("holds", "holds.c")
+    with open(context.path("lines"), "w+", encoding="ascii") as lines:
+        lines.write("big 40\nexec 0\nzeroed 48\nnap 600\n")
+        lines.seek(0)
+        done = context.bpfprof("memory", "--sample", SAMPLE, "-o", "x.pb.gz", "--", program, "60",
+                               stdin=lines).expect(0)
+    found = {}
+    for sample in Pprof(context.read("x.pb.gz")).samples:
+        found[sample["labels"]["comm"]] = found.get(sample["labels"]["comm"], 0) + \
+            sample["values"][1]
+    check("zeroed" in done.out.decode() and "  big" not in done.out.decode(), done.out.decode())
+    compare(context, found, {"holds": 48 * MIB})
+
+
+@test()
+def ends_and_pids(context):
+    """Processes that end while they hold pages leave nothing, and no program is left attached."""
+    holder = in_c(context)
+    memory = Memory(context, "-p", holder.pid)
+    for _ in range(3):
+        child = in_c(context)
+        child.process.kill()
+    holder.run("big", 128)
+    child = holder.run("fork")
+    holder.run("zeroed", 64)
+    os.kill(child, signal.SIGKILL)
+    wait_for(lambda: not os.path.exists("/proc/%d" % child), "the child has ended")
+    anon = rss_anon(holder.pid)
+    memory.end()
+    found = memory.of_pid(child)
+    check(not found, "memory of a process that has ended: %s" % found)
+    compare(context, memory.of_pid(holder.pid), {"big": 128 * MIB, "zeroed": 0})
+    check_sum(context, memory, holder.pid, anon)
+
+
+@test()
+def refused(context):
+    """Mistakes on the command line, and processes that are not there."""
+    for words, status, says in (
+            (["--held", "--grown"], 2, "--held"), (["--sample", "1K"], 2, "--sample"),
+            (["-o", "x.json"], 2, "x.json"), (["--format", "trace", "-o", "-"], 2, "trace"),
+            (["-p", "2147483646", "-d", "1"], 4, "no such process")):
+        done = context.bpfprof("memory", *words).expect(status)
+        check(says in done.err.decode(), done.text)

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "options/memory_options.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/buf.h"
+
+TestSuite(memory_options, .timeout = 60);
+
+static int parse(struct memory_options *options, struct buf *error, int argc, char *argv[])
+{
+	buf_init(error, 4096);
+	return options_parse(&memory_flags, options, NULL, argc, argv, error);
+}
+
+#define PARSE(options, error, ...)                                                                 \
+	({                                                                                         \
+		char *argv[] = { (char *)"memory", __VA_ARGS__, NULL };                            \
+                                                                                                   \
+		parse(options, error, sizeof(argv) / sizeof(argv[0]) - 1, argv);                   \
+	})
+
+Test(memory_options, defaults_and_values)
+{
+	struct memory_options options;
+	struct buf error;
+
+	cr_assert_eq(PARSE(&options, &error, (char *)"-p", (char *)"17,18"), OPTIONS_RUN, "%s",
+		     error.data);
+	cr_expect_eq(options.sample_bytes, 512 << 10);
+	cr_expect_eq(options.answer, MEMORY_HELD);
+	cr_expect_eq(options.rows, 20);
+	cr_expect_eq(options.record.capture.nr_pids, 2);
+	cr_expect_eq(options.record.nr_outputs, 0);
+	options_fini(&memory_flags, &options);
+	cr_assert_eq(PARSE(&options, &error, (char *)"--grown", (char *)"--sample", (char *)"32K",
+			   (char *)"-d", (char *)"2m", (char *)"-o", (char *)"x.pb.gz",
+			   (char *)"--", (char *)"true", (char *)"-x"),
+		     OPTIONS_RUN, "%s", error.data);
+	cr_expect_eq(options.answer, MEMORY_GROWN);
+	cr_expect_eq(options.sample_bytes, 32 << 10);
+	cr_expect_eq(options.record.duration_ns, 120ULL * 1000000000);
+	cr_expect_eq(options.record.nr_outputs, 1);
+	cr_expect_str_eq(options.record.command[1], "-x");
+	options_fini(&memory_flags, &options);
+}
+
+Test(memory_options, refused)
+{
+	static char *const lines[][3] = {
+		{ (char *)"--held", (char *)"--grown" }, { (char *)"--sample", (char *)"4095" },
+		{ (char *)"--sample", (char *)"2G" },	 { (char *)"--format", (char *)"html" },
+		{ (char *)"-o", (char *)"x.json" },	 { (char *)"1234", (char *)"-v" },
+	};
+	struct memory_options options;
+	struct buf error;
+	size_t i;
+
+	for (i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		cr_expect_eq(PARSE(&options, &error, lines[i][0], lines[i][1]), -EINVAL, "%s %s",
+			     lines[i][0], lines[i][1]);
+		cr_expect(error.len, "%s: no sentence", lines[i][0]);
+		buf_fini(&error);
+	}
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+/* bpfprof memory: which functions hold the resident memory of running processes. */
+#include "memory/monitor.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <bpf/libbpf.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/exit_status.h"
+#include "base/log.h"
+#include "base/print.h"
+#include "base/signals.h"
+#include "base/time.h"
+#include "capture/memory_limit.h"
+#include "capture/memory_watch.h"
+#include "capture/sampler.h"
+#include "cmd/child_command.h"
+#include "cmd/command.h"
+#include "cmd/output_files.h"
+#include "formats/output.h"
+#include "memory/table.h"
+#include "options/memory_options.h"
+#include "proc/self.h"
+#include "profile/aggregate.h"
+#include "profile/aggregate_stats.h"
+#include "profile/profile.h"
+#include "profile/stats.h"
+
+#define AGGREGATE_BYTES (12U << 20)
+#define AGGREGATE_MIN_BYTES (4U << 20) /* also if everything else takes the budget */
+#define MEMORY_SPARE (7U << 20) /* for growth between two polls, and at the end */
+#define TEXT_MAX (4U << 20)
+#define TICK_NS NS_PER_SECOND
+
+struct memory_job {
+	const struct memory_options *options;
+	struct capture_options capture;
+	struct sampler sampler;
+	struct memory_monitor monitor;
+	struct child_command command;
+	struct memory_watch watch;
+	uint64_t start_ns, end_ns, start_wall_ns;
+	struct run_stats stats;
+};
+
+static int expand(struct buf *dst, const struct memory_job *job, const char *pattern)
+{
+	const struct output_names names =
+		output_files_names(&job->options->record, job->start_wall_ns);
+
+	return output_expand_path(dst, pattern, &names);
+}
+
+static int check_one(const struct memory_job *job, const char *pattern)
+{
+	__cleanup(buf_fini) struct buf path = { .max = PATH_MAX };
+	int err = expand(&path, job, pattern);
+
+	if (!err)
+		err = output_check(path.data);
+	if (err)
+		output_files_report(pattern, path.data, err);
+	return err ? EXIT_FAILED : EXIT_DONE;
+}
+
+static int check_outputs(const struct memory_job *job)
+{
+	const struct record_options *record = &job->options->record;
+	int status = EXIT_DONE;
+	size_t i;
+
+	for (i = 0; i < record->nr_outputs && !status; i++)
+		status = check_one(job, record->outputs[i].path);
+	return !status && record->stats_path ? check_one(job, record->stats_path) : status;
+}
+
+/* Runs until the duration is over, a signal arrives, or all targets have ended. */
+static void loop(struct memory_job *job, int signal_fd)
+{
+	uint64_t duration_ns = job->options->record.duration_ns;
+	uint64_t end_ns = duration_ns ? job->start_ns + duration_ns : UINT64_MAX;
+	uint64_t now_ns = job->start_ns, tick_ns = now_ns + TICK_NS;
+	struct pollfd fds[] = { { .fd = sampler_fd(&job->sampler), .events = POLLIN },
+				{ .fd = signal_fd, .events = POLLIN } };
+	int wait_ms;
+
+	while (now_ns < end_ns) {
+		wait_ms = sampler_run(&job->sampler);
+		if (child_command_reap(&job->command))
+			return;
+		memory_monitor_run(&job->monitor, now_ns);
+		if (!memory_watch_poll(&job->watch, aggregate_unused_bytes(job->monitor.aggregate),
+				       now_ns))
+			aggregate_freeze(job->monitor.aggregate, AGGREGATE_MIN_BYTES);
+		now_ns = time_monotonic_ns();
+		if (now_ns >= tick_ns) {
+			tick_ns = now_ns + TICK_NS;
+			if (sampler_targets_ended(&job->sampler)) {
+				log_info("all watched processes have exited");
+				return;
+			}
+		}
+		sampler_poll(&job->sampler, fds, 2, time_poll_ms(now_ns, end_ns, wait_ms));
+		if (fds[1].revents && signals_next(signal_fd))
+			return;
+		now_ns = time_monotonic_ns();
+	}
+}
+
+static int write_stats(const struct memory_job *job)
+{
+	const char *pattern = job->options->record.stats_path;
+	__cleanup(buf_fini) struct buf json = { .max = TEXT_MAX }, path = { .max = PATH_MAX };
+	int err;
+
+	if (!pattern)
+		return 0;
+	stats_json(&json, &job->stats);
+	buf_add_char(&json, '\n');
+	err = buf_error(&json) ?: expand(&path, job, pattern);
+	if (!err)
+		err = output_write_bytes(path.data, json.data, json.len);
+	return err ? output_files_report(pattern, path.data, err) : 0;
+}
+
+static int write_files(const struct memory_job *job, const struct profile *profile)
+{
+	const struct record_options *record = &job->options->record;
+	const struct output_options options = { .native = true,
+						.several = output_files_several(profile) };
+	int err, failed = 0;
+	size_t i;
+
+	for (i = 0; i < record->nr_outputs; i++) {
+		__cleanup(buf_fini) struct buf path = { .max = PATH_MAX };
+
+		err = expand(&path, job, record->outputs[i].path);
+		if (!err)
+			err = output_write(path.data, record->outputs[i].format, profile, &options);
+		failed |= output_files_report(record->outputs[i].path, path.data, err) != 0;
+	}
+	failed |= write_stats(job) != 0;
+	return failed ? EXIT_FAILED : EXIT_DONE;
+}
+
+/* Prints the table: to standard output unless a result goes there. */
+static int print_table(const struct memory_job *job, const struct profile *profile)
+{
+	const struct record_options *record = &job->options->record;
+	FILE *out = output_files_have_standard(record) ||
+				    (record->stats_path && !strcmp(record->stats_path, "-"))
+			    ? stderr
+			    : stdout;
+	__cleanup(buf_fini) struct buf text = { .max = TEXT_MAX };
+	int err = memory_table(&text, &job->monitor, profile, job->options->rows);
+
+	stats_text(&text, &job->stats, log_get_level() >= LOG_DEBUG);
+	err = err ?: buf_error(&text);
+	return err ?: print_lines(out, text.data, text.len);
+}
+
+static int finish(struct memory_job *job)
+{
+	struct profile profile = { 0 };
+	struct aggregate_view view;
+	int err, hidden = 0, status;
+
+	err = memory_monitor_finish(&job->monitor, job->options->answer == MEMORY_GROWN);
+	job->end_ns = time_monotonic_ns();
+	memory_monitor_stats(&job->monitor, &job->stats.memory);
+	sampler_stop(&job->sampler);
+	sampler_run_stats(&job->sampler, &job->stats);
+	if (!err)
+		err = sampler_profile(&job->sampler, job->monitor.aggregate, &profile,
+				      &job->stats.files, &hidden);
+	if (err) {
+		log_error("%s", strerror(-err));
+		return EXIT_FAILED;
+	}
+	sampler_image_stats(&job->sampler, &job->stats);
+	sampler_own_usage(&job->sampler, &job->stats);
+	aggregate_view_get(job->monitor.aggregate, &view);
+	aggregate_stats(&job->stats, &view);
+	job->stats.duration_seconds = (double)(job->end_ns - job->start_ns) / 1e9;
+	memory_profile_values(&profile);
+	profile_count_nameless(&profile, &job->stats.walk);
+	profile.time_ns = job->start_wall_ns;
+	profile.duration_ns = job->end_ns - job->start_ns;
+	profile.stats = &job->stats;
+	err = print_table(job, &profile);
+	if (err)
+		log_error("the table cannot be written: %s", strerror(-err));
+	status = write_files(job, &profile);
+	profile_fini(&profile);
+	return err ? EXIT_FAILED : status;
+}
+
+static int run(struct memory_job *job, int signal_fd)
+{
+	struct self_usage self;
+	int status = sampler_open(&job->sampler, &job->capture);
+
+	if (!status)
+		status = memory_monitor_open(&job->monitor, &job->sampler,
+					     job->options->sample_bytes, AGGREGATE_BYTES);
+	if (!status)
+		status = sampler_start(&job->sampler);
+	if (!status)
+		status = memory_monitor_start(&job->monitor);
+	if (status)
+		return status;
+	job->start_ns = time_monotonic_ns();
+	job->start_wall_ns = time_wall_ns();
+	if (!self_usage_read(&self)) {
+		job->stats.startup_seconds = self.age_seconds;
+		memory_watch_begin(&job->watch, &job->sampler,
+				   memory_budget(libbpf_num_possible_cpus()) - MEMORY_SPARE, &self);
+	}
+	status = child_command_release(&job->command);
+	if (status)
+		return status;
+	loop(job, signal_fd);
+	return child_command_status(&job->command, finish(job));
+}
+
+static void capture_fill(struct memory_job *job)
+{
+	struct capture_options *capture = &job->capture;
+
+	*capture = job->options->record.capture;
+	capture->session.hz = RECORD_HZ_DEFAULT; /* no clock runs */
+	capture->session.no_clock = true;
+	capture->session.pages = true;
+	capture->child = job->command.pid;
+}
+
+static int run_with(struct memory_job *job)
+{
+	char **words = job->options->record.command;
+	__cleanup(close_fd) int signal_fd = -1;
+	sigset_t old_signals;
+	int err, status;
+
+	signal_fd = signals_open((const int[]){ SIGINT, SIGTERM, 0 }, &old_signals);
+	err = signal_fd < 0 ? signal_fd : 0;
+	if (!err && words)
+		err = child_command_fork(&job->command, words, &old_signals);
+	if (err) {
+		log_error("%s", strerror(-err));
+		return EXIT_FAILED;
+	}
+	capture_fill(job);
+	status = run(job, signal_fd);
+	child_command_close(&job->command);
+	memory_monitor_close(&job->monitor);
+	sampler_close(&job->sampler);
+	return status;
+}
+
+int memory_run(const struct memory_options *options)
+{
+	struct memory_job job = { .options = options };
+	const struct capture_options *capture = &options->record.capture;
+	int status = sampler_check();
+
+	if (!status)
+		status = check_outputs(&job);
+	if (!status)
+		status = sampler_check_targets(capture->pids, capture->nr_pids);
+	return status ? status : run_with(&job);
+}

@@ -1,0 +1,440 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/monitor.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/exit_status.h"
+#include "base/log.h"
+#include "base/strtab.h"
+#include "base/time.h"
+#include "base/vec.h"
+#include "capture/sampler.h"
+#include "kernel/held_pages.h"
+#include "memory/resident.h"
+#include "proc/processes.h"
+#include "proc/usage.h"
+#include "profile/aggregate.h"
+#include "profile/profile.h"
+#include "profile/stats.h"
+
+#define LOOK_NS (NS_PER_SECOND / 4)
+#define LOOK_SHARE 100 /* looks take at most this part of the time */
+#define MAX_PAGES (2 * BPFPROF_MAX_HELD) /* held ones, and those freed since the last look */
+#define MAX_RESIDENTS 16384
+
+/* A page of the sample, from its allocation until a look does not find it any more. */
+struct sampled_page {
+	struct hash_node node;
+	uint64_t page;
+	uint64_t ts_ns, start_ns; /* of the sample; of the process */
+	uint64_t look; /* number of the last look that found it */
+	struct aggregate_call_at at;
+	uint32_t pid;
+	bool copied; /* counts in copied_bytes of its process */
+};
+
+/* A held page of the answer. */
+struct held_row {
+	struct aggregate_call_at at;
+	uint64_t bytes, pages;
+};
+
+static struct resident *resident_get(struct memory_monitor *m, uint32_t pid, uint64_t start_ns)
+{
+	struct resident *resident = process_map_find(&m->residents, pid, start_ns);
+
+	if (resident)
+		return resident;
+	resident = process_map_add(&m->residents, pid, start_ns);
+	if (!resident)
+		m->nr_residents_full++;
+	else if (start_ns >= m->start_boot_ns)
+		resident->begin = RESIDENT_FORK;
+	return resident;
+}
+
+static void on_page(struct memory_monitor *m, const struct aggregate_input *input)
+{
+	const struct bpfprof_sample *s = input->sample;
+	struct resident *resident = resident_get(m, s->task.pid, s->task.start_ns);
+	const uint64_t no_leaf = 0;
+	struct sampled_page *page;
+
+	if (resident) {
+		resident->own_pid = input->own_pid;
+		memcpy(resident->name, s->leader_comm, sizeof(resident->name) - 1);
+	}
+	page = resident ? hash_table_get(&m->pages, &s->page) : NULL;
+	if (page && aggregate_add_call(m->aggregate, input, &no_leaf, 0, &page->at)) {
+		hash_table_remove(&m->pages, page);
+		page = NULL;
+	}
+	if (!page) {
+		m->nr_pages_full++;
+		return;
+	}
+	page->ts_ns = s->rec.ts_ns;
+	page->pid = s->task.pid;
+	page->start_ns = s->task.start_ns;
+	page->look = m->nr_looks;
+	page->copied = false;
+}
+
+/* start_ns 0: all processes that had the pid have ended. */
+static void on_exit_event(struct memory_monitor *m, const struct bpfprof_task_id *task)
+{
+	struct resident *resident;
+
+	held_pages_forget(m->held, task->pid);
+	hash_table_each(&m->residents, resident)
+		if (resident->key.pid == task->pid &&
+		    (!task->start_ns || resident->key.start_ns == task->start_ns))
+			resident->ended = true;
+}
+
+static void on_event(void *arg, const struct event *event)
+{
+	struct memory_monitor *m = arg;
+	struct resident *resident;
+
+	switch (event->kind) {
+	case EVENT_PAGE:
+		on_page(m, event->input);
+		break;
+	case EVENT_EXEC:
+		resident = resident_get(m, event->process->pid, event->process->start_ns);
+		if (resident)
+			resident_execute(resident);
+		break;
+	case EVENT_EXIT:
+		on_exit_event(m, event->task);
+		break;
+	default:
+		break;
+	}
+}
+
+int memory_monitor_open(struct memory_monitor *m, struct sampler *sampler, uint64_t sample_bytes,
+			size_t bytes)
+{
+	int err;
+
+	*m = (struct memory_monitor){ .sampler = sampler };
+	hash_table_init(&m->pages, MAX_PAGES, struct sampled_page, page);
+	hash_table_init(&m->residents, MAX_RESIDENTS, struct resident, key);
+	err = aggregate_new(&m->aggregate, false, bytes);
+	if (!err)
+		err = held_pages_new(&m->held, &sampler->reader.session, sample_bytes);
+	if (!err) {
+		sampler_observe(sampler, on_event, m);
+		return EXIT_DONE;
+	}
+	log_error("memory cannot be watched: %s", strerror(-err));
+	return EXIT_FAILED;
+}
+
+void memory_monitor_close(struct memory_monitor *m)
+{
+	held_pages_free(m->held);
+	aggregate_free(m->aggregate);
+	hash_table_clear(&m->pages);
+	hash_table_clear(&m->residents);
+	free(m->rows);
+	*m = (struct memory_monitor){ 0 };
+}
+
+/* Opens accounts of watched processes that have none. */
+static void residents_find(struct memory_monitor *m)
+{
+	const struct session *session = &m->sampler->reader.session;
+	struct proc_rss rss;
+	struct proc_usage usage;
+	struct resident *resident;
+	struct process *process;
+
+	for (process = processes_first(m->sampler->reader.processes); process;
+	     process = hash_table_next(process)) {
+		if (process->dead ||
+		    process_map_find(&m->residents, process->pid, process->start_ns) ||
+		    (session->options.filter && !session_is_target(session, (pid_t)process->pid)))
+			continue;
+		resident = resident_get(m, process->pid, process->start_ns);
+		if (!resident)
+			return;
+		resident->own_pid =
+			session_own_pid(session, process->pid, process->ns_context.agent_pid);
+		if (resident->own_pid && !proc_usage_read(&usage, (pid_t)resident->own_pid))
+			memcpy(resident->name, usage.comm,
+			       strnlen(usage.comm, sizeof(resident->name) - 1));
+		/* The first look settles those that began later: now their pages are not known. */
+		if (resident->begin != RESIDENT_BEFORE || !resident->own_pid)
+			continue;
+		if (!proc_rss_read(&rss, (pid_t)resident->own_pid))
+			resident_settle(resident, &rss, 0);
+		if (held_pages_old(m->held, m->sampler->reader.runner, resident->own_pid))
+			log_debug("pid %u: its mappings cannot be read", resident->own_pid);
+	}
+}
+
+int memory_monitor_start(struct memory_monitor *m)
+{
+	int err;
+
+	m->start_boot_ns = time_of_clock_ns(CLOCK_BOOTTIME);
+	err = held_pages_start(m->held);
+	if (!err) {
+		residents_find(m);
+		log_debug("memory: watching %zu processes", m->residents.nr);
+		return EXIT_DONE;
+	}
+	if (err == -ENOENT)
+		log_error("memory cannot be watched: this kernel lacks the tracepoints "
+			  "kmem:mm_page_alloc and kmem:mm_page_free");
+	else
+		log_error("memory cannot be watched: %s", strerror(-err));
+	return err == -ENOENT || err == -EPERM || err == -EACCES ? EXIT_PRIVILEGE : EXIT_FAILED;
+}
+
+struct look {
+	struct memory_monitor *monitor;
+	uint64_t begin_ns; /* samples up to here have been read */
+	struct held_row *rows;
+	size_t nr_rows, cap_rows;
+	double variance;
+	int error;
+};
+
+/* A page whose sample was lost, or is still on its way. */
+static void look_unknown(struct look *look, const struct held_page *held)
+{
+	struct resident *resident;
+
+	if (held->ts_ns >= look->begin_ns || !held->anon)
+		return;
+	hash_table_each(&look->monitor->residents, resident) {
+		if (resident->key.pid != held->pid || resident->ended)
+			continue;
+		resident->lost_bytes += held->bytes;
+		return;
+	}
+	held_pages_drop(look->monitor->held, held->page);
+}
+
+static void look_page(void *arg, const struct held_page *held)
+{
+	struct look *look = arg;
+	struct memory_monitor *m = look->monitor;
+	struct sampled_page *page = hash_table_find(&m->pages, &held->page);
+	struct resident *resident;
+
+	if (!page || page->ts_ns != held->ts_ns) {
+		look_unknown(look, held);
+		return;
+	}
+	page->look = m->nr_looks;
+	resident = process_map_find(&m->residents, page->pid, page->start_ns);
+	if (!held->anon || !resident)
+		return;
+	resident->held_bytes += held->bytes;
+	if (!held->copy)
+		resident->first_bytes += held->bytes;
+	else if (!page->copied)
+		resident->copied_bytes += held->bytes;
+	page->copied = held->copy;
+	if (held->pages > 1)
+		look->variance += (double)held->bytes * (double)held->bytes;
+	look->error =
+		vec_grow(look->rows, look->nr_rows + 1, look->cap_rows, VEC_BOUNDED) ?: look->error;
+	if (!look->error)
+		look->rows[look->nr_rows++] = (struct held_row){ .at = page->at,
+								 .bytes = held->bytes,
+								 .pages = held->pages };
+}
+
+/* Forgets pages that are freed. */
+static void pages_prune(struct memory_monitor *m, uint64_t begin_ns)
+{
+	struct sampled_page *page;
+
+	hash_table_each(&m->pages, page)
+		if (page->look != m->nr_looks && page->ts_ns < begin_ns)
+			hash_table_remove(&m->pages, page);
+}
+
+/* Reads the kernel's counts. False: no process is left. */
+static bool residents_settle(struct memory_monitor *m)
+{
+	struct resident *resident;
+	struct proc_rss rss;
+	bool any = false;
+
+	hash_table_each(&m->residents, resident) {
+		if (resident->ended || !resident->own_pid ||
+		    proc_rss_read(&rss, (pid_t)resident->own_pid))
+			continue;
+		resident_settle(resident, &rss, held_pages_old_freed(m->held, resident->key.pid));
+		any = true;
+	}
+	return any;
+}
+
+static int look_at_all(struct memory_monitor *m)
+{
+	struct look look = { .monitor = m, .begin_ns = time_monotonic_ns() };
+	struct resident *resident;
+	int err;
+
+	sampler_run(m->sampler);
+	residents_find(m);
+	m->nr_looks++;
+	hash_table_each(&m->residents, resident)
+		if (!resident->ended)
+			resident_reset(resident);
+	err = held_pages_look(m->held, look_page, &look) ?: look.error;
+	if (!err && (residents_settle(m) || !m->answer_ns)) {
+		free(m->rows);
+		m->rows = look.rows;
+		m->nr_rows = look.nr_rows;
+		m->variance = look.variance;
+		m->answer_ns = look.begin_ns;
+		look.rows = NULL;
+	}
+	free(look.rows);
+	pages_prune(m, look.begin_ns);
+	return err;
+}
+
+void memory_monitor_run(struct memory_monitor *m, uint64_t now_ns)
+{
+	uint64_t cpu_ns = time_thread_cpu_ns();
+
+	if (now_ns < m->next_ns && !held_pages_are_many(m->held) && m->pages.nr < MAX_PAGES / 4 * 3)
+		return;
+	if (look_at_all(m))
+		log_debug("memory: a look failed");
+	cpu_ns = (time_thread_cpu_ns() - cpu_ns) * LOOK_SHARE;
+	m->next_ns = now_ns + (cpu_ns > LOOK_NS ? cpu_ns : LOOK_NS);
+}
+
+/* A row of a process that has no stack. */
+static int label_add(struct memory_monitor *m, const struct resident *resident, const char *label,
+		     uint64_t bytes)
+{
+	struct bpfprof_sample sample = { .task = { .pid = resident->key.pid,
+						   .tid = resident->key.pid,
+						   .start_ns = resident->key.start_ns } };
+	const struct sample_view view = {
+		.sample = &sample,
+		.stop = BPFPROF_STOP_INVALID,
+		.process = processes_find(m->sampler->reader.processes, resident->key.pid),
+	};
+	struct aggregate_input input;
+	struct aggregate_call_at at;
+	int err;
+
+	if (!bytes)
+		return 0;
+	memcpy(sample.leader_comm, resident->name, sizeof(sample.leader_comm));
+	sampler_input_fill(m->sampler, &view, &input);
+	input.own_pid = resident->own_pid;
+	err = aggregate_add_row(m->aggregate, &input, aggregate_label(m->aggregate, label), &at);
+	return err ?: aggregate_count(m->aggregate, &at, 1, bytes);
+}
+
+static int labels_add(struct memory_monitor *m, bool grown)
+{
+	struct resident *resident;
+	int64_t drift;
+	int err = 0;
+
+	hash_table_each(&m->residents, resident) {
+		if (err)
+			break;
+		drift = resident_drift(resident);
+		if (!grown)
+			err = label_add(m, resident,
+					resident->begin == RESIDENT_FORK ? MEMORY_SHARED
+									 : MEMORY_BEFORE,
+					resident_old(resident));
+		err = err ?: label_add(m, resident, MEMORY_LOST, resident->lost_bytes);
+		err = err ?: label_add(m, resident, MEMORY_DRIFT, drift > 0 ? (uint64_t)drift : 0);
+	}
+	return err;
+}
+
+/* Accounts of processes that had ended at the time of the answer. */
+static void residents_prune(struct memory_monitor *m)
+{
+	struct resident *resident;
+	bool any = false;
+
+	hash_table_each(&m->residents, resident)
+		any |= !resident->ended;
+	hash_table_each(&m->residents, resident)
+		if (any && resident->ended)
+			hash_table_remove(&m->residents, resident);
+}
+
+int memory_monitor_finish(struct memory_monitor *m, bool grown)
+{
+	int err = look_at_all(m);
+	size_t i;
+
+	residents_prune(m);
+	for (i = 0; i < m->nr_rows && !err; i++)
+		err = aggregate_count(m->aggregate, &m->rows[i].at, m->rows[i].pages,
+				      m->rows[i].bytes);
+	return err ?: labels_add(m, grown);
+}
+
+void memory_profile_values(struct profile *profile)
+{
+	profile->hz = 0;
+	profile->value.count_type = strtab_add(profile->strings, "inuse_objects");
+	profile->value.type = strtab_add(profile->strings, "inuse_space");
+	profile->value.unit = strtab_add(profile->strings, "bytes");
+}
+
+/* The values that the rows read. */
+struct memory_counts {
+	uint64_t kernel[PAGE_NR_COUNTERS];
+	uint64_t looks, pages_full, residents_full;
+};
+
+#define AT(field) offsetof(struct memory_counts, field)
+
+const struct counter memory_counters[] = {
+	{ COUNTER_MEMORY, "pages_sampled", AT(kernel[PAGE_COUNT_SAMPLED]),
+	  .help = "pages that watched processes allocated, and whose stack was taken" },
+	{ COUNTER_MEMORY, "pages_freed", AT(kernel[PAGE_COUNT_FREED]), .help = "of these, freed" },
+	{ COUNTER_MEMORY, "looks", AT(looks),
+	  .help = "times that bpfprof looked which pages are still in use" },
+	{ COUNTER_MEMORY, "pages_kernel_no_room", AT(kernel[PAGE_COUNT_FULL]),
+	  .help = "pages that are missing in the sample: no room in the kernel" },
+	{ COUNTER_MEMORY, "pages_scratch_busy", AT(kernel[PAGE_COUNT_BUSY]),
+	  .help = "pages that are missing in the sample: the CPU took another one" },
+	{ COUNTER_MEMORY, "pages_end_not_seen", AT(kernel[PAGE_COUNT_REPLACED]),
+	  .help = "pages that were allocated again, and whose end was not seen" },
+	{ COUNTER_MEMORY, "old_pages_no_room", AT(kernel[PAGE_COUNT_OLD_FULL]),
+	  .help = "memory from before the recording whose end is not seen: mappings over the "
+		  "limit" },
+	{ COUNTER_MEMORY, "pages_no_room", AT(pages_full),
+	  .help = "pages whose stack is not kept: shown as `[stack lost]`" },
+	{ COUNTER_MEMORY, "processes_no_room", AT(residents_full),
+	  .help = "processes over the limit" },
+	{ 0 },
+};
+
+void memory_monitor_stats(const struct memory_monitor *m, struct stats_reasons *dst)
+{
+	struct memory_counts counts = { .looks = m->nr_looks,
+					.pages_full = m->nr_pages_full,
+					.residents_full = m->nr_residents_full };
+	int i;
+
+	for (i = 0; i < PAGE_NR_COUNTERS; i++)
+		counts.kernel[i] = held_pages_count(m->held, (enum bpfprof_page_counter)i);
+	stats_add_rows(dst, memory_counters, &counts, true);
+}

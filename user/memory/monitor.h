@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_MEMORY_MONITOR_H
+#define BPFPROF_MEMORY_MONITOR_H
+
+/*
+ * Room memory: says by stack which memory of processes is resident.
+ *
+ * The monitor of one sampler whose session has the option `pages`. It keeps the stack of each sampled
+ * page while the page is held, and the accounts of processes (memory/resident.h). It looks at the pages a
+ * few times a second; the last look that found a live process is the answer, so a program that has
+ * ended is reported as it was just before. The caller owns the struct, which must not move.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/counters.h"
+#include "base/hash_table.h"
+
+struct aggregate;
+struct held_pages;
+struct held_row;
+struct profile;
+struct run_stats;
+struct sampler;
+struct stats_reasons;
+
+#define MEMORY_BEFORE "[before bpfprof]"
+#define MEMORY_SHARED "[shared with parent]"
+#define MEMORY_LOST "[stack lost]"
+#define MEMORY_DRIFT "[drift]"
+
+struct memory_monitor {
+	struct sampler *sampler;
+	struct aggregate *aggregate; /* stacks of all pages; the values are added at the end */
+	struct held_pages *held;
+	struct hash_table pages; /* sampled pages by their key */
+	struct hash_table residents; /* struct resident */
+	struct held_row *rows; /* of the answer */
+	size_t nr_rows, cap_rows;
+	double variance; /* of the sum of the rows, in bytes squared */
+	uint64_t answer_ns; /* when the answer was true */
+	uint64_t start_boot_ns; /* CLOCK_BOOTTIME */
+	uint64_t next_ns; /* the next look is due */
+	uint64_t nr_looks, nr_pages_full, nr_residents_full;
+};
+
+/* bytes: the limit for stacks. An exit status; memory_monitor_close() is due whatever it is. */
+int memory_monitor_open(struct memory_monitor *monitor, struct sampler *sampler,
+			uint64_t sample_bytes, size_t bytes);
+void memory_monitor_close(struct memory_monitor *monitor);
+/* After sampler_start(): pages are sampled from here on. An exit status. */
+int memory_monitor_start(struct memory_monitor *monitor);
+/* Periodic work; cheap if none is due. */
+void memory_monitor_run(struct memory_monitor *monitor, uint64_t now_ns);
+/* Before sampler_stop(): looks for the last time, and adds the answer to the aggregate. 0 or -errno. */
+int memory_monitor_finish(struct memory_monitor *monitor, bool grown);
+/* Says in a profile of the aggregate what its values are. */
+void memory_profile_values(struct profile *profile);
+
+extern const struct counter memory_counters[];
+/* While the session exists. */
+void memory_monitor_stats(const struct memory_monitor *monitor, struct stats_reasons *dst);
+
+#endif

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/resident.h"
+
+static uint64_t less(uint64_t bytes, uint64_t by)
+{
+	return bytes > by ? bytes - by : 0;
+}
+
+void resident_reset(struct resident *resident)
+{
+	resident->held_bytes = resident->first_bytes = resident->lost_bytes = 0;
+}
+
+void resident_settle(struct resident *resident, const struct proc_rss *rss, uint64_t freed_bytes)
+{
+	resident->rss = *rss;
+	resident->freed_bytes = freed_bytes;
+	if (resident->settled)
+		return;
+	resident->settled = true;
+	/* A copy takes the place of a page that counted already. */
+	if (resident->begin == RESIDENT_FORK)
+		resident->old_bytes = less(rss->anon_bytes, resident->first_bytes);
+	else if (resident->begin == RESIDENT_BEFORE)
+		resident->old_bytes = less(rss->anon_bytes, resident->held_bytes) + freed_bytes;
+}
+
+void resident_execute(struct resident *resident)
+{
+	resident->begin = RESIDENT_EXEC;
+	resident->settled = true;
+	resident->old_bytes = resident->copied_bytes = 0;
+}
+
+uint64_t resident_old(const struct resident *resident)
+{
+	uint64_t gone = resident->freed_bytes;
+
+	if (resident->begin == RESIDENT_FORK)
+		gone += resident->copied_bytes;
+	return less(resident->old_bytes, gone);
+}
+
+int64_t resident_drift(const struct resident *resident)
+{
+	return (int64_t)(resident->rss.anon_bytes - resident_old(resident) - resident->held_bytes -
+			 resident->lost_bytes);
+}

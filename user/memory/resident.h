@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_MEMORY_RESIDENT_H
+#define BPFPROF_MEMORY_RESIDENT_H
+
+/*
+ * What the anonymous memory of one process consists of. The kernel's count (RssAnon) is exact; held
+ * pages are estimated from a sample. Pages that the process has had since before the recording, or
+ * since its fork, have no stack. What does not add up is drift.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/process_map.h"
+#include "bpfprof.h"
+#include "proc/rss.h"
+
+/* The time from which on a process has its pages. */
+enum resident_begin {
+	RESIDENT_BEFORE, /* it is older than the recording */
+	RESIDENT_FORK, /* of a process that executed no program since; its first pages are its parent's, too */
+	RESIDENT_EXEC, /* its memory began empty */
+};
+
+struct resident {
+	struct hash_node node;
+	struct process_key key;
+	uint32_t own_pid; /* in our own pid namespace, 0: it has none there */
+	char name[BPFPROF_COMM_LEN];
+	enum resident_begin begin;
+	bool settled; /* old_bytes is known */
+	bool ended;
+	uint64_t old_bytes; /* without a stack at the begin */
+	uint64_t freed_bytes; /* of these, freed */
+	uint64_t copied_bytes; /* copies of pages of the fork that it has made, freed ones too */
+	/* Of the last look. */
+	struct proc_rss rss;
+	uint64_t held_bytes; /* with a stack */
+	uint64_t first_bytes; /* of these, not copies */
+	uint64_t lost_bytes; /* held, without a stack: its sample was lost */
+};
+
+/* A look begins: nothing was found yet. */
+void resident_reset(struct resident *resident);
+/* A look ends. freed_bytes: of memory from before the recording. */
+void resident_settle(struct resident *resident, const struct proc_rss *rss, uint64_t freed_bytes);
+/* It executes a program: nothing of its old memory is left. */
+void resident_execute(struct resident *resident);
+
+/* Bytes left of those without a stack. */
+uint64_t resident_old(const struct resident *resident);
+/* RssAnon less all that is known of it. */
+int64_t resident_drift(const struct resident *resident);
+
+#endif

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_MEMORY_TABLE_H
+#define BPFPROF_MEMORY_TABLE_H
+
+/*
+ * The table of resident memory for people: for each process its kinds of memory, and the functions that
+ * hold it. A function is the innermost one of Python, or else the innermost native one that is no
+ * allocator and not in the C library.
+ */
+
+#include <stddef.h>
+
+struct buf;
+struct memory_monitor;
+struct profile;
+
+/* rows: of each process, 0: all. The profile is that of the monitor, with names. 0 or -ENOMEM. */
+int memory_table(struct buf *dst, const struct memory_monitor *monitor,
+		 const struct profile *profile, size_t rows);
+
+#endif

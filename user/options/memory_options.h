@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_OPTIONS_MEMORY_OPTIONS_H
+#define BPFPROF_OPTIONS_MEMORY_OPTIONS_H
+
+/* The parsed and checked options of memory, in the way of options/options.h. */
+
+#include "options/options.h"
+
+enum memory_answer {
+	MEMORY_HELD, /* what is resident at the end */
+	MEMORY_GROWN, /* of that, what was not resident at the start */
+};
+
+struct memory_options {
+	struct record_options record; /* pids, duration, outputs, command and so on */
+	uint64_t sample_bytes;
+	enum memory_answer answer;
+	bool held; /* --held was given */
+	uint32_t rows; /* of each process in the table, 0: all */
+};
+
+extern const struct flag_set memory_flags;
+
+#endif
