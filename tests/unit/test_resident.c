@@ -9,9 +9,8 @@ TestSuite(resident, .timeout = 60);
 
 static void settle(struct resident *resident, uint64_t anon_mib, uint64_t freed_mib)
 {
-	const struct proc_rss rss = { .anon_bytes = anon_mib * MIB };
-
-	resident_settle(resident, &rss, freed_mib * MIB);
+	resident->rss.anon_bytes = anon_mib * MIB;
+	resident_settle(resident, freed_mib * MIB);
 }
 
 /* What was there before keeps its true size, falls as it is freed, and hides no drift. */
@@ -71,8 +70,9 @@ Test(resident, exec)
 
 	settle(&r, 100, 0);
 	resident_execute(&r);
-	resident_reset(&r);
+	resident_begin(&r);
 	cr_expect_eq(r.held_bytes, 0);
+	cr_expect(!r.alive); /* it has no pid that can be read */
 	r.held_bytes = 8 * MIB;
 	r.copied_bytes = 3 * MIB;
 	settle(&r, 8, 0);

@@ -149,7 +149,6 @@ void memory_monitor_close(struct memory_monitor *m)
 static void residents_find(struct memory_monitor *m)
 {
 	const struct session *session = &m->sampler->reader.session;
-	struct proc_rss rss;
 	struct proc_usage usage;
 	struct resident *resident;
 	struct process *process;
@@ -171,8 +170,9 @@ static void residents_find(struct memory_monitor *m)
 		/* The first look settles those that began later: now their pages are not known. */
 		if (resident->begin != RESIDENT_BEFORE || !resident->own_pid)
 			continue;
-		if (!proc_rss_read(&rss, (pid_t)resident->own_pid))
-			resident_settle(resident, &rss, 0);
+		resident_begin(resident);
+		if (resident->alive)
+			resident_settle(resident, 0);
 		if (held_pages_old(m->held, m->sampler->reader.runner, resident->own_pid))
 			log_debug("pid %u: its mappings cannot be read", resident->own_pid);
 	}
@@ -235,7 +235,8 @@ static void look_page(void *arg, const struct held_page *held)
 	}
 	page->look = m->nr_looks;
 	resident = process_map_find(&m->residents, page->pid, page->start_ns);
-	if (!held->anon || !resident)
+	/* A page that came after the kernel's count is for the next look. */
+	if (!held->anon || !resident || held->ts_ns > resident->rss_ns)
 		return;
 	resident->held_bytes += held->bytes;
 	if (!held->copy)
@@ -263,18 +264,16 @@ static void pages_prune(struct memory_monitor *m, uint64_t begin_ns)
 			hash_table_remove(&m->pages, page);
 }
 
-/* Reads the kernel's counts. False: no process is left. */
+/* False: no process is left. */
 static bool residents_settle(struct memory_monitor *m)
 {
 	struct resident *resident;
-	struct proc_rss rss;
 	bool any = false;
 
 	hash_table_each(&m->residents, resident) {
-		if (resident->ended || !resident->own_pid ||
-		    proc_rss_read(&rss, (pid_t)resident->own_pid))
+		if (resident->ended || !resident->alive)
 			continue;
-		resident_settle(resident, &rss, held_pages_old_freed(m->held, resident->key.pid));
+		resident_settle(resident, held_pages_old_freed(m->held, resident->key.pid));
 		any = true;
 	}
 	return any;
@@ -282,16 +281,18 @@ static bool residents_settle(struct memory_monitor *m)
 
 static int look_at_all(struct memory_monitor *m)
 {
-	struct look look = { .monitor = m, .begin_ns = time_monotonic_ns() };
+	struct look look = { .monitor = m };
 	struct resident *resident;
 	int err;
 
-	sampler_run(m->sampler);
 	residents_find(m);
 	m->nr_looks++;
+	/* The kernel's counts come first: the samples of all pages in them are in the ring then. */
 	hash_table_each(&m->residents, resident)
 		if (!resident->ended)
-			resident_reset(resident);
+			resident_begin(resident);
+	look.begin_ns = time_monotonic_ns();
+	sampler_run(m->sampler);
 	err = held_pages_look(m->held, look_page, &look) ?: look.error;
 	if (!err && (residents_settle(m) || !m->answer_ns)) {
 		free(m->rows);

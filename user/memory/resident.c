@@ -1,28 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/resident.h"
 
+#include "base/time.h"
+
 static uint64_t less(uint64_t bytes, uint64_t by)
 {
 	return bytes > by ? bytes - by : 0;
 }
 
-void resident_reset(struct resident *resident)
+void resident_begin(struct resident *resident)
 {
 	resident->held_bytes = resident->first_bytes = resident->lost_bytes = 0;
+	resident->rss_ns = time_monotonic_ns();
+	resident->alive =
+		resident->own_pid && !proc_rss_read(&resident->rss, (pid_t)resident->own_pid);
 }
 
-void resident_settle(struct resident *resident, const struct proc_rss *rss, uint64_t freed_bytes)
+void resident_settle(struct resident *resident, uint64_t freed_bytes)
 {
-	resident->rss = *rss;
 	resident->freed_bytes = freed_bytes;
 	if (resident->settled)
 		return;
 	resident->settled = true;
 	/* A copy takes the place of a page that counted already. */
 	if (resident->begin == RESIDENT_FORK)
-		resident->old_bytes = less(rss->anon_bytes, resident->first_bytes);
+		resident->old_bytes = less(resident->rss.anon_bytes, resident->first_bytes);
 	else if (resident->begin == RESIDENT_BEFORE)
-		resident->old_bytes = less(rss->anon_bytes, resident->held_bytes) + freed_bytes;
+		resident->old_bytes =
+			less(resident->rss.anon_bytes, resident->held_bytes) + freed_bytes;
 }
 
 void resident_execute(struct resident *resident)

@@ -33,17 +33,19 @@ struct resident {
 	uint64_t old_bytes; /* without a stack at the begin */
 	uint64_t freed_bytes; /* of these, freed */
 	uint64_t copied_bytes; /* copies of pages of the fork that it has made, freed ones too */
-	/* Of the last look. */
+	/* Of the last look: the kernel's count at rss_ns, and pages that were allocated before. */
 	struct proc_rss rss;
+	uint64_t rss_ns;
+	bool alive; /* its count could be read */
 	uint64_t held_bytes; /* with a stack */
 	uint64_t first_bytes; /* of these, not copies */
 	uint64_t lost_bytes; /* held, without a stack: its sample was lost */
 };
 
-/* A look begins: nothing was found yet. */
-void resident_reset(struct resident *resident);
+/* A look begins: reads the kernel's count; nothing was found yet. */
+void resident_begin(struct resident *resident);
 /* A look ends. freed_bytes: of memory from before the recording. */
-void resident_settle(struct resident *resident, const struct proc_rss *rss, uint64_t freed_bytes);
+void resident_settle(struct resident *resident, uint64_t freed_bytes);
 /* It executes a program: nothing of its old memory is left. */
 void resident_execute(struct resident *resident);
 
