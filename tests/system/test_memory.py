@@ -300,6 +300,20 @@ def ends_and_pids(context):
 
 
 @test()
+def process_storm(context):
+    """A shell that starts programs without end: nothing is lost, nothing stays, memory is bounded."""
+    shell = context.spawn(["sh", "-c", "while :; do /bin/true; /bin/true & wait; done"])
+    memory = Memory(context, "-p", shell.pid, "-d", 6, sample=4096).read()
+    counts = memory.stats["memory"]
+    check(counts["pages_sampled"] > 5000, "few pages: %s" % counts)
+    check(counts["pages_sampled"] - counts["pages_freed"] < 1000, "pages stay: %s" % counts)
+    check(not any(counts[name] for name in counts if name.endswith("_no_room")), "%s" % counts)
+    check(memory.stats["agent"]["memory_bytes"] <= 64 * MIB, "%s" % memory.stats["agent"])
+    context.note("%d pages, %d MiB" % (counts["pages_sampled"],
+                                       memory.stats["agent"]["memory_bytes"] >> 20))
+
+
+@test()
 def refused(context):
     """Mistakes on the command line, and processes that are not there."""
     for words, status, says in (

@@ -279,6 +279,19 @@ static bool residents_settle(struct memory_monitor *m)
 	return any;
 }
 
+/* Forgets processes that have ended, unless all have: then the last answer is of these. */
+static void residents_prune(struct memory_monitor *m)
+{
+	struct resident *resident;
+	bool any = false;
+
+	hash_table_each(&m->residents, resident)
+		any |= !resident->ended;
+	hash_table_each(&m->residents, resident)
+		if (any && resident->ended)
+			hash_table_remove(&m->residents, resident);
+}
+
 static int look_at_all(struct memory_monitor *m)
 {
 	struct look look = { .monitor = m };
@@ -304,6 +317,7 @@ static int look_at_all(struct memory_monitor *m)
 	}
 	free(look.rows);
 	pages_prune(m, look.begin_ns);
+	residents_prune(m);
 	return err;
 }
 
@@ -365,25 +379,11 @@ static int labels_add(struct memory_monitor *m, bool grown)
 	return err;
 }
 
-/* Accounts of processes that had ended at the time of the answer. */
-static void residents_prune(struct memory_monitor *m)
-{
-	struct resident *resident;
-	bool any = false;
-
-	hash_table_each(&m->residents, resident)
-		any |= !resident->ended;
-	hash_table_each(&m->residents, resident)
-		if (any && resident->ended)
-			hash_table_remove(&m->residents, resident);
-}
-
 int memory_monitor_finish(struct memory_monitor *m, bool grown)
 {
 	int err = look_at_all(m);
 	size_t i;
 
-	residents_prune(m);
 	for (i = 0; i < m->nr_rows && !err; i++)
 		err = aggregate_count(m->aggregate, &m->rows[i].at, m->rows[i].pages,
 				      m->rows[i].bytes);
