@@ -74,12 +74,13 @@ def wrong_arguments(context):
 
 @test()
 def help_texts(context):
-    for arguments in (["--help"], ["record", "--help"], ["top", "--help"], ["doctor", "--help"]):
+    for arguments in (["--help"], *([command, "--help"] for command in COMMANDS)):
         done = context.bpfprof(*arguments, timeout=10).expect(0)
         check(len(done.out) > 200, "%s says too little" % arguments)
     check(b"bpfprof record" in context.bpfprof("record", "--help").out, "no examples")
 
 
+COMMANDS = ("record", "top", "dump", "gpu", "memory", "report", "daemon", "doctor")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 # Of bpfprof itself; of the commands that the man page runs it with.
 NOT_OF_A_COMMAND = {"--version", "--bounding-set", "--inh-caps"}
@@ -94,7 +95,7 @@ def command_lines(page):
     """Command and arguments of each: after the program's name, and in the text `record --wall` without it."""
     with open(page, encoding="utf-8") as file:
         text = file.read().replace("\\\n", " ")
-    names = "(record|top|dump|gpu|report|daemon|doctor)"
+    names = "(%s)" % "|".join(COMMANDS)
     return (re.findall(r"\b(?:bpfprof|agent) %s\b([^#\n`]*)" % names, text) +
             re.findall(r"(?<!`)`%s( [^`\n]*)`" % names, text))
 
@@ -102,8 +103,7 @@ def command_lines(page):
 @test(modes=("root",))
 def documented(context):
     """The man page has the flags that there are; the README and the guide use no others."""
-    commands = {name: flags_of(context, name)
-                for name in ("record", "top", "dump", "gpu", "report", "daemon", "doctor")}
+    commands = {name: flags_of(context, name) for name in COMMANDS}
     check(all(len(flags) > 3 for flags in commands.values()), commands)
     with open(os.path.join(ROOT, "man", "bpfprof.1"), encoding="utf-8") as file:
         manual = set(FLAG.findall(file.read().replace("\\-", "-")))
