@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 
 from dumps import wait_for
 from harness import ROOT, check, test
@@ -190,6 +191,69 @@ def old_memory_is_freed(context):
 
 
 @test()
+def peak(context):
+    """What was held when it was the most, also if that was for a tenth of a second."""
+    holder = in_c(context)
+    holder.run("other", 30)
+    memory = Memory(context, "-p", holder.pid, "--peak")
+    holder.held.clear()
+    for function, mib in (("big", 64), ("zeroed", 100)):
+        holder.run(function, mib)
+    truth = dict(holder.held)
+    anon = rss_anon(holder.pid)
+    time.sleep(0.1)
+    holder.run("drop")
+    holder.run("small", 20)
+    memory.end()
+    found = memory.of_pid(holder.pid)
+    compare(context, found, dict(truth, small=0))
+    check(abs(sum(found.values()) - anon) < 0.05 * anon, "%d bytes of %d" % (sum(found.values()), anon))
+    check(re.search(r"The most memory was held \d+\.\d s after the start", memory.done.out.decode()),
+          memory.done.out.decode())
+
+
+@test()
+def leaks(context):
+    """Only memory that was held for half of the time, by stacks that never gave much of it back."""
+    holder = in_c(context)
+    holder.run("other", 30)
+    memory = Memory(context, "-p", holder.pid, "--leaks")
+    holder.held.clear()
+    for function, mib in (("small", 24), ("big", 48), ("zeroed", 32)):
+        holder.run(function, mib)
+    truth = {name: holder.held[name] for name in ("small", "big")}
+    time.sleep(0.6)
+    holder.run("drop")
+    time.sleep(0.6)
+    holder.run("zeroed", 32)  # held, but the same stack gave back as much before
+    holder.run("churn", 160)
+    time.sleep(2)
+    holder.run("moved", 16)  # too late
+    memory.end()
+    found = memory.of_pid(holder.pid)
+    compare(context, found, truth)
+    check(set(found) <= {"small", "big"} | {name for name in found if found[name] < MIB},
+          "no leaks: %s" % found)
+
+
+@test()
+def growth(context):
+    """The function that grows is named, with its share."""
+    holder = in_c(context)
+    memory = Memory(context, "-p", holder.pid)
+    end = time.monotonic() + 5
+    while time.monotonic() < end:
+        holder.run("big", 6)
+        time.sleep(0.2)
+    memory.end()
+    found = re.search(r"finding: holds pid %d: memory grew by (\d+) MiB in [\d.]+ s, (\d+)%% of it in big"
+                      % holder.pid, memory.done.err.decode())
+    check(found, memory.done.err.decode())
+    check(abs(int(found.group(1)) * MIB - holder.held["big"]) < 0.2 * holder.held["big"] and
+          int(found.group(2)) >= 90, found.group(0))
+
+
+@test()
 def forks(context):
     """Shared pages are a row, what a child writes to is the child's, and the parent keeps its own."""
     holder = in_c(context)
@@ -317,7 +381,7 @@ def process_storm(context):
 def refused(context):
     """Mistakes on the command line, and processes that are not there."""
     for words, status, says in (
-            (["--held", "--grown"], 2, "--held"), (["--sample", "1K"], 2, "--sample"),
+            (["--held", "--grown"], 2, "--held"), (["--peak", "--leaks"], 2, "--peak"), (["--sample", "1K"], 2, "--sample"),
             (["-o", "x.json"], 2, "x.json"), (["--format", "trace", "-o", "-"], 2, "trace"),
             (["-p", "2147483646", "-d", "1"], 4, "no such process")):
         done = context.bpfprof("memory", *words).expect(status)

@@ -253,6 +253,16 @@ Test(findings, memory)
 	expect(&findings, FINDING_MEMORY_GROWS,
 	       "ray::Leak.run pid 8: memory grew by 200 MiB in 10.0 s (20 MiB per second, to 300 "
 	       "MiB)");
+	cr_expect_str_eq(findings.list[0].command, "bpfprof memory -p 8 -d 60");
+	fact.holder = "keep (leak.py:12)";
+	fact.holder_bytes = 192 * MIB;
+	findings = (struct findings){ 0 };
+	findings_of_memory(&findings, &fact);
+	expect(&findings, FINDING_MEMORY_GROWS,
+	       "ray::Leak.run pid 8: memory grew by 200 MiB in 10.0 s, 96% of it in keep "
+	       "(leak.py:12) (20 MiB per second, to 300 MiB)");
+	cr_expect_str_eq(findings.list[0].command, "bpfprof dump -p 8 --locals");
+	fact.holder = NULL;
 	fact.limit_left_bytes = 400 * MIB;
 	findings = (struct findings){ 0 };
 	findings_of_memory(&findings, &fact);

@@ -30,7 +30,7 @@ Test(memory_options, defaults_and_values)
 	cr_assert_eq(PARSE(&options, &error, (char *)"-p", (char *)"17,18"), OPTIONS_RUN, "%s",
 		     error.data);
 	cr_expect_eq(options.sample_bytes, 512 << 10);
-	cr_expect_eq(options.answer, MEMORY_HELD);
+	cr_expect_eq(options.question, MEMORY_HELD);
 	cr_expect_eq(options.rows, 20);
 	cr_expect_eq(options.record.capture.nr_pids, 2);
 	cr_expect_eq(options.record.nr_outputs, 0);
@@ -39,7 +39,7 @@ Test(memory_options, defaults_and_values)
 			   (char *)"-d", (char *)"2m", (char *)"-o", (char *)"x.pb.gz",
 			   (char *)"--", (char *)"true", (char *)"-x"),
 		     OPTIONS_RUN, "%s", error.data);
-	cr_expect_eq(options.answer, MEMORY_GROWN);
+	cr_expect_eq(options.question, MEMORY_GROWN);
 	cr_expect_eq(options.sample_bytes, 32 << 10);
 	cr_expect_eq(options.record.duration_ns, 120ULL * 1000000000);
 	cr_expect_eq(options.record.nr_outputs, 1);
@@ -50,9 +50,10 @@ Test(memory_options, defaults_and_values)
 Test(memory_options, refused)
 {
 	static char *const lines[][3] = {
-		{ (char *)"--held", (char *)"--grown" }, { (char *)"--sample", (char *)"4095" },
-		{ (char *)"--sample", (char *)"2G" },	 { (char *)"--format", (char *)"html" },
-		{ (char *)"-o", (char *)"x.json" },	 { (char *)"1234", (char *)"-v" },
+		{ (char *)"--held", (char *)"--grown" }, { (char *)"--peak", (char *)"--leaks" },
+		{ (char *)"--sample", (char *)"4095" },	 { (char *)"--sample", (char *)"2G" },
+		{ (char *)"--format", (char *)"html" },	 { (char *)"-o", (char *)"x.json" },
+		{ (char *)"1234", (char *)"-v" },
 	};
 	struct memory_options options;
 	struct buf error;

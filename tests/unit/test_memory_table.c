@@ -41,12 +41,17 @@ static void add(uint32_t process, uint64_t mib, const uint32_t *stack, uint32_t 
 
 static void expect(size_t rows, const char *text)
 {
+	const struct resident *resident;
 	struct buf got;
 
 	buf_init(&got, 1 << 20);
+	hash_table_each(&monitor.residents, resident)
+		if (resident->rss.anon_bytes)
+			cr_assert_eq(memory_answer_add_account(&monitor.last, resident), 0);
 	cr_assert_eq(memory_table(&got, &monitor, profile, rows), 0);
 	cr_expect_str_eq(got.data, text);
 	buf_fini(&got);
+	memory_answer_fini(&monitor.last);
 	hash_table_clear(&monitor.residents);
 	made_free(profile);
 }
@@ -81,7 +86,7 @@ Test(memory_table, holders)
 	resident->held_bytes = 170 * MIB;
 	resident->old_bytes = 30 * MIB;
 	resident->rss.file_bytes = 2048;
-	monitor.variance = (double)MIB * MIB;
+	monitor.last.variance = (double)MIB * MIB;
 	expect(20, "Process 7: app\n"
 		   "  196.0 MiB anonymous,    2.0 KiB of files,      0 B   shared\n\n"
 		   "     Held  Share     Pages  Function\n"
@@ -112,7 +117,7 @@ Test(memory_table, limits)
 	resident = resident_add(2, "two", 27);
 	resident->held_bytes = 28 * MIB;
 	resident_add(3, "gone", 0);
-	monitor.variance = (double)MIB * MIB;
+	monitor.last.variance = (double)MIB * MIB;
 	expect(1, "Process 2: two\n"
 		  "   27.0 MiB anonymous,      0 B   of files,      0 B   shared\n\n"
 		  "     Held  Share     Pages  Function\n"
@@ -128,6 +133,6 @@ Test(memory_table, limits)
 Test(memory_table, nothing)
 {
 	profile = made_new();
-	monitor.variance = (double)MIB * MIB;
+	monitor.last.variance = (double)MIB * MIB;
 	expect(20, "No process with memory was watched.\n" ERROR);
 }

@@ -23,7 +23,9 @@
 #include "cmd/child_command.h"
 #include "cmd/command.h"
 #include "cmd/output_files.h"
+#include "findings/findings.h"
 #include "formats/output.h"
+#include "memory/growth.h"
 #include "memory/table.h"
 #include "options/memory_options.h"
 #include "proc/self.h"
@@ -168,10 +170,11 @@ static int print_table(const struct memory_job *job, const struct profile *profi
 static int finish(struct memory_job *job)
 {
 	struct profile profile = { 0 };
+	struct findings findings = { 0 };
 	struct aggregate_view view;
 	int err, hidden = 0, status;
 
-	err = memory_monitor_finish(&job->monitor, job->options->answer == MEMORY_GROWN);
+	err = memory_monitor_finish(&job->monitor);
 	job->end_ns = time_monotonic_ns();
 	memory_monitor_stats(&job->monitor, &job->stats.memory);
 	sampler_stop(&job->sampler);
@@ -194,6 +197,10 @@ static int finish(struct memory_job *job)
 	profile.duration_ns = job->end_ns - job->start_ns;
 	profile.stats = &job->stats;
 	err = print_table(job, &profile);
+	if (!err)
+		err = memory_findings(&findings, &job->monitor, &profile,
+				      job->options->record.capture.host_root);
+	findings_report(&findings);
 	if (err)
 		log_error("the table cannot be written: %s", strerror(-err));
 	status = write_files(job, &profile);
@@ -207,8 +214,8 @@ static int run(struct memory_job *job, int signal_fd)
 	int status = sampler_open(&job->sampler, &job->capture);
 
 	if (!status)
-		status = memory_monitor_open(&job->monitor, &job->sampler,
-					     job->options->sample_bytes, AGGREGATE_BYTES);
+		status = memory_monitor_open(&job->monitor, &job->sampler, job->options,
+					     AGGREGATE_BYTES);
 	if (!status)
 		status = sampler_start(&job->sampler);
 	if (!status)

@@ -2,10 +2,12 @@
 #include "findings/findings.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/time.h"
 #include "proc/title.h"
 #include "tasks/task_group.h"
@@ -106,6 +108,17 @@ size_t findings_left_out(const struct findings *findings)
 	for (i = 0; i < FINDING_NR_KINDS; i++)
 		all += findings->nr_of_kind[i];
 	return all - findings->nr;
+}
+
+void findings_report(const struct findings *findings)
+{
+	size_t left = findings_left_out(findings), i;
+
+	for (i = 0; i < findings->nr; i++)
+		log_info("finding: %s; next: %s", findings->list[i].text,
+			 findings->list[i].command);
+	if (left)
+		log_info("finding: and %zu more like these", left);
 }
 
 /* Adds a finding. NULL: there are enough of this kind. */
@@ -449,7 +462,7 @@ void findings_of_memory(struct findings *findings, const struct memory_fact *fac
 	const struct memory_series *series = fact->series;
 	uint64_t growth, ns;
 	struct finding *finding;
-	char limit[96] = "";
+	char limit[96] = "", holder[FINDING_HOLDER_MAX] = "";
 	double per_second;
 
 	if (series->nr < GROWTH_PARTS || series->last.bytes <= series->points[0].bytes)
@@ -467,14 +480,19 @@ void findings_of_memory(struct findings *findings, const struct memory_fact *fac
 	if (fact->limit_left_bytes != UINT64_MAX)
 		snprintf(limit, sizeof(limit), "; at this rate its limit is reached in %.0f s",
 			 (double)fact->limit_left_bytes / per_second);
-	set_text(finding, "%s pid %u: memory grew by %s in %.1f s (%s per second, to %s)%s%s",
-		 fact->name, fact->pid, size(growth).text, seconds(ns),
+	if (fact->holder)
+		snprintf(holder, sizeof(holder), ", %.0f%% of it in %s",
+			 100 * fmin(1, ratio(fact->holder_bytes, growth)), fact->holder);
+	set_text(finding, "%s pid %u: memory grew by %s in %.1f s%s (%s per second, to %s)%s%s",
+		 fact->name, fact->pid, size(growth).text, seconds(ns), holder,
 		 size((uint64_t)per_second).text, size(series->last.bytes).text, limit,
 		 fact->exited ? "; it has exited since" : "");
 	if (fact->exited)
 		set_command(finding, "bpfprof top");
-	else
+	else if (fact->holder)
 		set_command(finding, "bpfprof dump -p %u --locals", fact->pid);
+	else
+		set_command(finding, "bpfprof memory -p %u -d 60", fact->pid);
 }
 
 static void cpu_limit(struct findings *findings, const struct limits_fact *fact)

@@ -36,6 +36,7 @@ enum finding_kind {
 
 #define FINDINGS_MAX_OF_KIND 4
 #define FINDING_TEXT_MAX (384 + 2 * TITLE_MAX)
+#define FINDING_HOLDER_MAX 160 /* text on the holder of memory */
 #define FINDING_COMMAND_MAX 192
 
 struct finding {
@@ -54,6 +55,8 @@ struct findings {
 /* The name in JSON: `short_tasks` and so on. */
 const char *finding_name(enum finding_kind kind);
 size_t findings_left_out(const struct findings *findings);
+/* Logs all. */
+void findings_report(const struct findings *findings);
 
 /* Calls of one name in a recording of duration_ns: many short calls, or one much longer than the rest. */
 void findings_of_task(struct findings *findings, const struct task_time *task,
@@ -151,6 +154,8 @@ struct memory_fact {
 	bool born; /* it started during the recording: every program grows at first */
 	bool exited;
 	uint64_t limit_left_bytes; /* up to the limit of its cgroup; UINT64_MAX: it has none */
+	const char *holder; /* the function that holds most of the growth; NULL: not known */
+	uint64_t holder_bytes;
 };
 void findings_of_memory(struct findings *findings, const struct memory_fact *fact);
 

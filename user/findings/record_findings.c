@@ -339,18 +339,8 @@ void record_findings_waits(struct record_findings *findings, const struct profil
 
 void record_findings_report(const struct record_findings *findings)
 {
-	const struct finding *finding;
-	size_t i, left;
-
-	if (!findings)
-		return;
-	for (i = 0; i < findings->found.nr; i++) {
-		finding = &findings->found.list[i];
-		log_info("finding: %s; next: %s", finding->text, finding->command);
-	}
-	left = findings_left_out(&findings->found);
-	if (left)
-		log_info("finding: and %zu more like these", left);
+	if (findings)
+		findings_report(&findings->found);
 }
 
 void record_findings_json(struct buf *dst, const struct record_findings *findings)

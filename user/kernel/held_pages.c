@@ -100,6 +100,11 @@ bool held_pages_are_many(const struct held_pages *held)
 	return __atomic_load_n(&held->control->level, __ATOMIC_RELAXED) != held->control->kept;
 }
 
+uint64_t held_pages_nr(const struct held_pages *held)
+{
+	return __atomic_load_n(&held->control->nr_held, __ATOMIC_RELAXED);
+}
+
 void held_pages_drop(struct held_pages *held, uint64_t page)
 {
 	if (!bpf_map_delete_elem(bpf_map__fd(held->session->skel->maps.held_pages), &page))

@@ -39,6 +39,8 @@ void held_pages_free(struct held_pages *held); /* NULL is fine; detaches */
 int held_pages_start(struct held_pages *held);
 /* Has BPF gone a level up, so that a look is due at once? */
 bool held_pages_are_many(const struct held_pages *held);
+/* Pages of the sample that are held now, and some more before the next look. */
+uint64_t held_pages_nr(const struct held_pages *held);
 /* Drops pages over the level, and page cache and shared memory; reports all that are left. 0 or -errno. */
 int held_pages_look(struct held_pages *held, held_page_fn fn, void *arg);
 /* The page is not wanted, by its key. */

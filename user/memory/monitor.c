@@ -9,10 +9,10 @@
 #include "base/log.h"
 #include "base/strtab.h"
 #include "base/time.h"
-#include "base/vec.h"
 #include "capture/sampler.h"
 #include "kernel/held_pages.h"
 #include "memory/resident.h"
+#include "memory/steady_stacks.h"
 #include "proc/processes.h"
 #include "proc/usage.h"
 #include "profile/aggregate.h"
@@ -21,6 +21,8 @@
 
 #define LOOK_NS (NS_PER_SECOND / 4)
 #define LOOK_SHARE 100 /* looks take at most this part of the time */
+#define PEAK_STEP 20 /* a twentieth */
+#define EARLY_SHARE 3 /* while memory grows beyond the peak: this part */
 #define MAX_PAGES (2 * BPFPROF_MAX_HELD) /* held ones, and those freed since the last look */
 #define MAX_RESIDENTS 16384
 
@@ -33,12 +35,6 @@ struct sampled_page {
 	struct aggregate_call_at at;
 	uint32_t pid;
 	bool copied; /* counts in copied_bytes of its process */
-};
-
-/* A held page of the answer. */
-struct held_row {
-	struct aggregate_call_at at;
-	uint64_t bytes, pages;
 };
 
 static struct resident *resident_get(struct memory_monitor *m, uint32_t pid, uint64_t start_ns)
@@ -116,17 +112,18 @@ static void on_event(void *arg, const struct event *event)
 	}
 }
 
-int memory_monitor_open(struct memory_monitor *m, struct sampler *sampler, uint64_t sample_bytes,
-			size_t bytes)
+int memory_monitor_open(struct memory_monitor *m, struct sampler *sampler,
+			const struct memory_options *options, size_t bytes)
 {
 	int err;
 
-	*m = (struct memory_monitor){ .sampler = sampler };
+	*m = (struct memory_monitor){ .sampler = sampler, .question = options->question };
+	steady_stacks_init(&m->steady);
 	hash_table_init(&m->pages, MAX_PAGES, struct sampled_page, page);
 	hash_table_init(&m->residents, MAX_RESIDENTS, struct resident, key);
 	err = aggregate_new(&m->aggregate, false, bytes);
 	if (!err)
-		err = held_pages_new(&m->held, &sampler->reader.session, sample_bytes);
+		err = held_pages_new(&m->held, &sampler->reader.session, options->sample_bytes);
 	if (!err) {
 		sampler_observe(sampler, on_event, m);
 		return EXIT_DONE;
@@ -141,7 +138,9 @@ void memory_monitor_close(struct memory_monitor *m)
 	aggregate_free(m->aggregate);
 	hash_table_clear(&m->pages);
 	hash_table_clear(&m->residents);
-	free(m->rows);
+	memory_answer_fini(&m->last);
+	memory_answer_fini(&m->peak);
+	steady_stacks_fini(&m->steady);
 	*m = (struct memory_monitor){ 0 };
 }
 
@@ -182,6 +181,7 @@ int memory_monitor_start(struct memory_monitor *m)
 {
 	int err;
 
+	m->start_ns = time_monotonic_ns();
 	m->start_boot_ns = time_of_clock_ns(CLOCK_BOOTTIME);
 	err = held_pages_start(m->held);
 	if (!err) {
@@ -200,9 +200,7 @@ int memory_monitor_start(struct memory_monitor *m)
 struct look {
 	struct memory_monitor *monitor;
 	uint64_t begin_ns; /* samples up to here have been read */
-	struct held_row *rows;
-	size_t nr_rows, cap_rows;
-	double variance;
+	struct memory_answer answer;
 	int error;
 };
 
@@ -228,6 +226,7 @@ static void look_page(void *arg, const struct held_page *held)
 	struct memory_monitor *m = look->monitor;
 	struct sampled_page *page = hash_table_find(&m->pages, &held->page);
 	struct resident *resident;
+	struct held_row row;
 
 	if (!page || page->ts_ns != held->ts_ns) {
 		look_unknown(look, held);
@@ -245,13 +244,11 @@ static void look_page(void *arg, const struct held_page *held)
 		resident->copied_bytes += held->bytes;
 	page->copied = held->copy;
 	if (held->pages > 1)
-		look->variance += (double)held->bytes * (double)held->bytes;
-	look->error =
-		vec_grow(look->rows, look->nr_rows + 1, look->cap_rows, VEC_BOUNDED) ?: look->error;
-	if (!look->error)
-		look->rows[look->nr_rows++] = (struct held_row){ .at = page->at,
-								 .bytes = held->bytes,
-								 .pages = held->pages };
+		look->answer.variance += (double)held->bytes * (double)held->bytes;
+	row = (struct held_row){
+		.at = page->at, .ts_ns = page->ts_ns, .bytes = held->bytes, .pages = held->pages
+	};
+	look->error = memory_answer_add_row(&look->answer, &row) ?: look->error;
 }
 
 /* Forgets pages that are freed. */
@@ -264,9 +261,10 @@ static void pages_prune(struct memory_monitor *m, uint64_t begin_ns)
 			hash_table_remove(&m->pages, page);
 }
 
-/* False: no process is left. */
-static bool residents_settle(struct memory_monitor *m)
+/* Settles all, and makes their accounts. False: no process is left. */
+static bool residents_settle(struct look *look)
 {
+	struct memory_monitor *m = look->monitor;
 	struct resident *resident;
 	bool any = false;
 
@@ -275,6 +273,9 @@ static bool residents_settle(struct memory_monitor *m)
 			continue;
 		resident_settle(resident, held_pages_old_freed(m->held, resident->key.pid));
 		any = true;
+		if (resident->rss.anon_bytes)
+			look->error =
+				memory_answer_add_account(&look->answer, resident) ?: look->error;
 	}
 	return any;
 }
@@ -292,6 +293,19 @@ static void residents_prune(struct memory_monitor *m)
 			hash_table_remove(&m->residents, resident);
 }
 
+/* Keeps what the question needs of the answer. 0 or -ENOMEM. */
+static int answer_keep(struct memory_monitor *m, struct memory_answer *answer)
+{
+	memory_answer_fini(&m->last);
+	m->last = *answer;
+	*answer = (struct memory_answer){ 0 };
+	if (m->question == MEMORY_LEAKS)
+		steady_stacks_look(&m->steady, &m->last, held_pages_sample_bytes(m->held));
+	if (m->question == MEMORY_PEAK && m->last.anon_bytes > m->peak.anon_bytes)
+		return memory_answer_copy(&m->peak, &m->last);
+	return 0;
+}
+
 static int look_at_all(struct memory_monitor *m)
 {
 	struct look look = { .monitor = m };
@@ -304,46 +318,59 @@ static int look_at_all(struct memory_monitor *m)
 	hash_table_each(&m->residents, resident)
 		if (!resident->ended)
 			resident_begin(resident);
-	look.begin_ns = time_monotonic_ns();
+	look.begin_ns = look.answer.ns = time_monotonic_ns();
 	sampler_run(m->sampler);
 	err = held_pages_look(m->held, look_page, &look) ?: look.error;
-	if (!err && (residents_settle(m) || !m->answer_ns)) {
-		free(m->rows);
-		m->rows = look.rows;
-		m->nr_rows = look.nr_rows;
-		m->variance = look.variance;
-		m->answer_ns = look.begin_ns;
-		look.rows = NULL;
-	}
-	free(look.rows);
+	if (!err && (residents_settle(&look) || !m->last.ns))
+		err = look.error ?: answer_keep(m, &look.answer);
+	memory_answer_fini(&look.answer);
 	pages_prune(m, look.begin_ns);
 	residents_prune(m);
 	return err;
+}
+
+/* Are more pages held than at the peak, so that a look may find another one? */
+static bool is_beyond_peak(const struct memory_monitor *m, uint64_t now_ns)
+{
+	return m->question == MEMORY_PEAK && now_ns >= m->early_ns &&
+	       held_pages_nr(m->held) > m->peak_pages + m->peak_pages / PEAK_STEP + 4;
+}
+
+static void peak_pages_note(struct memory_monitor *m)
+{
+	uint64_t pages = held_pages_nr(m->held), sample_bytes = held_pages_sample_bytes(m->held);
+
+	if (pages > m->peak_pages || sample_bytes != m->peak_sample_bytes)
+		m->peak_pages = pages;
+	m->peak_sample_bytes = sample_bytes;
 }
 
 void memory_monitor_run(struct memory_monitor *m, uint64_t now_ns)
 {
 	uint64_t cpu_ns = time_thread_cpu_ns();
 
-	if (now_ns < m->next_ns && !held_pages_are_many(m->held) && m->pages.nr < MAX_PAGES / 4 * 3)
+	if (now_ns < m->next_ns && !held_pages_are_many(m->held) &&
+	    m->pages.nr < MAX_PAGES / 4 * 3 && !is_beyond_peak(m, now_ns))
 		return;
 	if (look_at_all(m))
 		log_debug("memory: a look failed");
-	cpu_ns = (time_thread_cpu_ns() - cpu_ns) * LOOK_SHARE;
-	m->next_ns = now_ns + (cpu_ns > LOOK_NS ? cpu_ns : LOOK_NS);
+	peak_pages_note(m);
+	cpu_ns = time_thread_cpu_ns() - cpu_ns;
+	m->next_ns = now_ns + (cpu_ns * LOOK_SHARE > LOOK_NS ? cpu_ns * LOOK_SHARE : LOOK_NS);
+	m->early_ns = now_ns + cpu_ns * EARLY_SHARE;
 }
 
 /* A row of a process that has no stack. */
-static int label_add(struct memory_monitor *m, const struct resident *resident, const char *label,
-		     uint64_t bytes)
+static int label_add(struct memory_monitor *m, const struct memory_account *account,
+		     const char *label, uint64_t bytes)
 {
-	struct bpfprof_sample sample = { .task = { .pid = resident->key.pid,
-						   .tid = resident->key.pid,
-						   .start_ns = resident->key.start_ns } };
+	struct bpfprof_sample sample = { .task = { .pid = account->key.pid,
+						   .tid = account->key.pid,
+						   .start_ns = account->key.start_ns } };
 	const struct sample_view view = {
 		.sample = &sample,
 		.stop = BPFPROF_STOP_INVALID,
-		.process = processes_find(m->sampler->reader.processes, resident->key.pid),
+		.process = processes_find(m->sampler->reader.processes, account->key.pid),
 	};
 	struct aggregate_input input;
 	struct aggregate_call_at at;
@@ -351,43 +378,51 @@ static int label_add(struct memory_monitor *m, const struct resident *resident, 
 
 	if (!bytes)
 		return 0;
-	memcpy(sample.leader_comm, resident->name, sizeof(sample.leader_comm));
+	memcpy(sample.leader_comm, account->name, sizeof(sample.leader_comm));
 	sampler_input_fill(m->sampler, &view, &input);
-	input.own_pid = resident->own_pid;
+	input.own_pid = account->own_pid;
 	err = aggregate_add_row(m->aggregate, &input, aggregate_label(m->aggregate, label), &at);
 	return err ?: aggregate_count(m->aggregate, &at, 1, bytes);
 }
 
-static int labels_add(struct memory_monitor *m, bool grown)
+static int labels_add(struct memory_monitor *m, const struct memory_account *account)
 {
-	struct resident *resident;
-	int64_t drift;
+	int64_t drift = account->drift_bytes;
 	int err = 0;
 
-	hash_table_each(&m->residents, resident) {
-		if (err)
-			break;
-		drift = resident_drift(resident);
-		if (!grown)
-			err = label_add(m, resident,
-					resident->begin == RESIDENT_FORK ? MEMORY_SHARED
-									 : MEMORY_BEFORE,
-					resident_old(resident));
-		err = err ?: label_add(m, resident, MEMORY_LOST, resident->lost_bytes);
-		err = err ?: label_add(m, resident, MEMORY_DRIFT, drift > 0 ? (uint64_t)drift : 0);
-	}
-	return err;
+	if (m->question != MEMORY_GROWN)
+		err = label_add(m, account, account->forked ? MEMORY_SHARED : MEMORY_BEFORE,
+				account->old_bytes);
+	err = err ?: label_add(m, account, MEMORY_LOST, account->lost_bytes);
+	return err ?: label_add(m, account, MEMORY_DRIFT, drift > 0 ? (uint64_t)drift : 0);
 }
 
-int memory_monitor_finish(struct memory_monitor *m, bool grown)
+const struct memory_answer *memory_monitor_answer(const struct memory_monitor *m)
 {
+	return m->question == MEMORY_PEAK ? &m->peak : &m->last;
+}
+
+/* Is that page part of the answer? A leak has been held for half of the time, and its stack is steady. */
+static bool is_wanted(const struct memory_monitor *m, const struct held_row *row)
+{
+	return m->question != MEMORY_LEAKS ||
+	       (row->ts_ns < m->start_ns + (m->last.ns - m->start_ns) / 2 &&
+		steady_stacks_has(&m->steady, row));
+}
+
+int memory_monitor_finish(struct memory_monitor *m)
+{
+	const struct memory_answer *answer = memory_monitor_answer(m);
 	int err = look_at_all(m);
 	size_t i;
 
-	for (i = 0; i < m->nr_rows && !err; i++)
-		err = aggregate_count(m->aggregate, &m->rows[i].at, m->rows[i].pages,
-				      m->rows[i].bytes);
-	return err ?: labels_add(m, grown);
+	for (i = 0; i < answer->nr_rows && !err; i++)
+		if (is_wanted(m, &answer->rows[i]))
+			err = aggregate_count(m->aggregate, &answer->rows[i].at,
+					      answer->rows[i].pages, answer->rows[i].bytes);
+	for (i = 0; i < answer->nr_accounts && !err && m->question != MEMORY_LEAKS; i++)
+		err = labels_add(m, &answer->accounts[i]);
+	return err;
 }
 
 void memory_profile_values(struct profile *profile)
@@ -401,7 +436,7 @@ void memory_profile_values(struct profile *profile)
 /* The values that the rows read. */
 struct memory_counts {
 	uint64_t kernel[PAGE_NR_COUNTERS];
-	uint64_t looks, pages_full, residents_full;
+	uint64_t looks, pages_full, residents_full, stacks_full;
 };
 
 #define AT(field) offsetof(struct memory_counts, field)
@@ -425,6 +460,8 @@ const struct counter memory_counters[] = {
 	  .help = "pages whose stack is not kept: shown as `[stack lost]`" },
 	{ COUNTER_MEMORY, "processes_no_room", AT(residents_full),
 	  .help = "processes over the limit" },
+	{ COUNTER_MEMORY, "stacks_no_room", AT(stacks_full),
+	  .help = "`--leaks`: pages of stacks over the limit, which are left out" },
 	{ 0 },
 };
 
@@ -432,7 +469,8 @@ void memory_monitor_stats(const struct memory_monitor *m, struct stats_reasons *
 {
 	struct memory_counts counts = { .looks = m->nr_looks,
 					.pages_full = m->nr_pages_full,
-					.residents_full = m->nr_residents_full };
+					.residents_full = m->nr_residents_full,
+					.stacks_full = m->steady.nr_full };
 	int i;
 
 	for (i = 0; i < PAGE_NR_COUNTERS; i++)

@@ -17,10 +17,12 @@
 
 #include "base/counters.h"
 #include "base/hash_table.h"
+#include "memory/answer.h"
+#include "memory/steady_stacks.h"
+#include "options/memory_options.h"
 
 struct aggregate;
 struct held_pages;
-struct held_row;
 struct profile;
 struct run_stats;
 struct sampler;
@@ -37,25 +39,29 @@ struct memory_monitor {
 	struct held_pages *held;
 	struct hash_table pages; /* sampled pages by their key */
 	struct hash_table residents; /* struct resident */
-	struct held_row *rows; /* of the answer */
-	size_t nr_rows, cap_rows;
-	double variance; /* of the sum of the rows, in bytes squared */
-	uint64_t answer_ns; /* when the answer was true */
-	uint64_t start_boot_ns; /* CLOCK_BOOTTIME */
+	enum memory_question question;
+	struct memory_answer last; /* of the last look that found a live process */
+	struct memory_answer peak; /* for MEMORY_PEAK: of the look that found the most */
+	struct steady_stacks steady; /* for MEMORY_LEAKS */
+	uint64_t start_ns, start_boot_ns; /* CLOCK_MONOTONIC, CLOCK_BOOTTIME */
 	uint64_t next_ns; /* the next look is due */
+	/* For MEMORY_PEAK: from early_ns on, it is due as well when more pages are held than at the peak. */
+	uint64_t early_ns, peak_pages, peak_sample_bytes;
 	uint64_t nr_looks, nr_pages_full, nr_residents_full;
 };
 
 /* bytes: the limit for stacks. An exit status; memory_monitor_close() is due whatever it is. */
 int memory_monitor_open(struct memory_monitor *monitor, struct sampler *sampler,
-			uint64_t sample_bytes, size_t bytes);
+			const struct memory_options *options, size_t bytes);
 void memory_monitor_close(struct memory_monitor *monitor);
 /* After sampler_start(): pages are sampled from here on. An exit status. */
 int memory_monitor_start(struct memory_monitor *monitor);
 /* Periodic work; cheap if none is due. */
 void memory_monitor_run(struct memory_monitor *monitor, uint64_t now_ns);
 /* Before sampler_stop(): looks for the last time, and adds the answer to the aggregate. 0 or -errno. */
-int memory_monitor_finish(struct memory_monitor *monitor, bool grown);
+int memory_monitor_finish(struct memory_monitor *monitor);
+/* The answer to the question. */
+const struct memory_answer *memory_monitor_answer(const struct memory_monitor *monitor);
 /* Says in a profile of the aggregate what its values are. */
 void memory_profile_values(struct profile *profile);
 

@@ -14,6 +14,8 @@ void resident_begin(struct resident *resident)
 	resident->rss_ns = time_monotonic_ns();
 	resident->alive =
 		resident->own_pid && !proc_rss_read(&resident->rss, (pid_t)resident->own_pid);
+	if (resident->alive)
+		memory_series_add(&resident->series, resident->rss_ns, resident->rss.anon_bytes);
 }
 
 void resident_settle(struct resident *resident, uint64_t freed_bytes)
@@ -35,6 +37,7 @@ void resident_execute(struct resident *resident)
 	resident->begin = RESIDENT_EXEC;
 	resident->settled = true;
 	resident->old_bytes = resident->copied_bytes = 0;
+	resident->series = (struct memory_series){ 0 };
 }
 
 uint64_t resident_old(const struct resident *resident)

@@ -13,6 +13,7 @@
 
 #include "base/process_map.h"
 #include "bpfprof.h"
+#include "findings/findings.h"
 #include "proc/rss.h"
 
 /* The time from which on a process has its pages. */
@@ -33,6 +34,7 @@ struct resident {
 	uint64_t old_bytes; /* without a stack at the begin */
 	uint64_t freed_bytes; /* of these, freed */
 	uint64_t copied_bytes; /* copies of pages of the fork that it has made, freed ones too */
+	struct memory_series series; /* the kernel's count of each look */
 	/* Of the last look: the kernel's count at rss_ns, and pages that were allocated before. */
 	struct proc_rss rss;
 	uint64_t rss_ns;

@@ -2,11 +2,7 @@
 #ifndef BPFPROF_MEMORY_TABLE_H
 #define BPFPROF_MEMORY_TABLE_H
 
-/*
- * The table of resident memory for people: for each process its kinds of memory, and the functions that
- * hold it. A function is the innermost one of Python, or else the innermost native one that is no
- * allocator and not in the C library.
- */
+/* The table of resident memory for people: for each process its kinds of memory, and its holders. */
 
 #include <stddef.h>
 

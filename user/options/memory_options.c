@@ -9,7 +9,7 @@
 #include "options/values.h"
 
 #define AT(field) FLAG_AT(struct memory_options, field)
-#define ONE_ANSWER "--held and --grown cannot be combined"
+#define ONE_ANSWER "choose one of --held, --grown, --peak and --leaks"
 
 /* The rows of struct record_options apply to this struct, too. */
 _Static_assert(offsetof(struct memory_options, record) == 0, "record is not the first member");
@@ -29,8 +29,14 @@ static const struct flag rows[] = {
 	  .initial = 512ULL << 10,
 	  .refusal = "must be a number of bytes from 4K to 1G, like 512K" },
 	{ "held", NULL, "what is resident at the end (this is the default)", FLAG_BOOL, AT(held) },
-	{ "grown", NULL, "only what was not resident at the start", FLAG_SET, AT(answer),
-	  .min = MEMORY_GROWN },
+	{ "grown", NULL, "only what was not resident at the start", FLAG_SET, AT(question),
+	  .min = MEMORY_GROWN, .refusal = ONE_ANSWER },
+	{ "peak", NULL, "what was resident at the moment when it was the most", FLAG_SET,
+	  AT(question), .min = MEMORY_PEAK, .refusal = ONE_ANSWER },
+	{ "leaks", NULL,
+	  "only what is held for at least half of the time, by\nstacks whose memory never fell by "
+	  "more than a tenth",
+	  FLAG_SET, AT(question), .min = MEMORY_LEAKS, .refusal = ONE_ANSWER },
 	{ "output", "FILE",
 	  "write the stacks, too, by bytes; the suffix says how:\n" OUTPUT_SUFFIXES, OUTPUTS_ROW },
 	{ "format", "FORMAT", OUTPUT_NAMES ",\nwhere the name does not say it (-o -)",
@@ -56,7 +62,7 @@ static int choose_formats(void *object, struct buf *error)
 }
 
 static const struct flag_rule rules[] = {
-	{ "held", FLAG_EXCLUDES, "grown", .sentence = ONE_ANSWER },
+	{ "held", FLAG_EXCLUDES, "grown peak leaks", .sentence = ONE_ANSWER },
 	{ "format", FLAG_NEEDS, "output", .sentence = "--format: goes with -o" },
 	{ .check = choose_formats },
 	{ .check = record_check_command },

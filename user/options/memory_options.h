@@ -6,15 +6,17 @@
 
 #include "options/options.h"
 
-enum memory_answer {
-	MEMORY_HELD, /* what is resident at the end */
-	MEMORY_GROWN, /* of that, what was not resident at the start */
+enum memory_question {
+	MEMORY_HELD, /* what is resident at the end? */
+	MEMORY_GROWN, /* of that, what was not resident at the start? */
+	MEMORY_PEAK, /* what was resident when it was the most? */
+	MEMORY_LEAKS, /* what is held since half of the time, by stacks that never gave much back? */
 };
 
 struct memory_options {
 	struct record_options record; /* pids, duration, outputs, command and so on */
 	uint64_t sample_bytes;
-	enum memory_answer answer;
+	enum memory_question question;
 	bool held; /* --held was given */
 	uint32_t rows; /* of each process in the table, 0: all */
 };

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/answer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/vec.h"
+#include "memory/resident.h"
+
+int memory_answer_add_row(struct memory_answer *answer, const struct held_row *row)
+{
+	int err = vec_grow(answer->rows, answer->nr_rows + 1, answer->cap_rows, VEC_BOUNDED);
+
+	if (!err)
+		answer->rows[answer->nr_rows++] = *row;
+	return err;
+}
+
+int memory_answer_add_account(struct memory_answer *answer, const struct resident *resident)
+{
+	struct memory_account *account;
+	int err = vec_grow(answer->accounts, answer->nr_accounts + 1, answer->cap_accounts,
+			   VEC_BOUNDED);
+
+	if (err)
+		return err;
+	account = &answer->accounts[answer->nr_accounts++];
+	*account = (struct memory_account){
+		.key = resident->key,
+		.own_pid = resident->own_pid,
+		.forked = resident->begin == RESIDENT_FORK,
+		.rss = resident->rss,
+		.old_bytes = resident_old(resident),
+		.lost_bytes = resident->lost_bytes,
+		.drift_bytes = resident_drift(resident),
+	};
+	memcpy(account->name, resident->name, sizeof(account->name));
+	answer->anon_bytes += resident->rss.anon_bytes;
+	return 0;
+}
+
+int memory_answer_copy(struct memory_answer *dst, const struct memory_answer *src)
+{
+	int err = vec_grow(dst->rows, src->nr_rows, dst->cap_rows, VEC_BOUNDED)
+			  ?: vec_grow(dst->accounts, src->nr_accounts, dst->cap_accounts,
+				      VEC_BOUNDED);
+
+	if (err)
+		return err;
+	if (src->nr_rows)
+		memcpy(dst->rows, src->rows, src->nr_rows * sizeof(*src->rows));
+	if (src->nr_accounts)
+		memcpy(dst->accounts, src->accounts, src->nr_accounts * sizeof(*src->accounts));
+	dst->nr_rows = src->nr_rows;
+	dst->nr_accounts = src->nr_accounts;
+	dst->variance = src->variance;
+	dst->anon_bytes = src->anon_bytes;
+	dst->ns = src->ns;
+	return 0;
+}
+
+void memory_answer_fini(struct memory_answer *answer)
+{
+	free(answer->rows);
+	free(answer->accounts);
+	*answer = (struct memory_answer){ 0 };
+}
