@@ -254,6 +254,23 @@ def growth(context):
 
 
 @test()
+def chosen_by_name(context):
+    """--comm: only processes with that name, also one that allocates nothing meanwhile."""
+    quiet, busy, other = (Holder(context, context.spawn([context.helper(name, "holds.c"), "120"], **PIPES))
+                          for name in ("holds-quiet", "holds-busy", "other"))
+    quiet.run("big", 24)
+    old = rss_anon(quiet.pid)
+    memory = Memory(context, "--comm", "holds-*")
+    busy.run("big", 48)
+    other.run("big", 48)
+    memory.end()
+    compare(context, memory.of_pid(busy.pid), {"big": 48 * MIB})
+    check(abs(memory.of_pid(quiet.pid).get(BEFORE, 0) - old) < MIB, "%s" % memory.of_pid(quiet.pid))
+    check(not memory.of_pid(other.pid) and "Process %d" % other.pid not in memory.done.out.decode(),
+          memory.done.out.decode())
+
+
+@test()
 def forks(context):
     """Shared pages are a row, what a child writes to is the child's, and the parent keeps its own."""
     holder = in_c(context)

@@ -19,6 +19,7 @@
 #include "base/time.h"
 #include "capture/memory_limit.h"
 #include "capture/memory_watch.h"
+#include "capture/pod_processes.h"
 #include "capture/sampler.h"
 #include "cmd/child_command.h"
 #include "cmd/command.h"
@@ -28,6 +29,7 @@
 #include "memory/growth.h"
 #include "memory/table.h"
 #include "options/memory_options.h"
+#include "proc/pids.h"
 #include "proc/self.h"
 #include "profile/aggregate.h"
 #include "profile/aggregate_stats.h"
@@ -49,6 +51,7 @@ struct memory_job {
 	struct memory_watch watch;
 	uint64_t start_ns, end_ns, start_wall_ns;
 	struct run_stats stats;
+	struct findings findings;
 };
 
 static int expand(struct buf *dst, const struct memory_job *job, const char *pattern)
@@ -124,6 +127,7 @@ static int write_stats(const struct memory_job *job)
 	if (!pattern)
 		return 0;
 	stats_json(&json, &job->stats);
+	findings_json(&json, &job->findings);
 	buf_add_char(&json, '\n');
 	err = buf_error(&json) ?: expand(&path, job, pattern);
 	if (!err)
@@ -170,7 +174,6 @@ static int print_table(const struct memory_job *job, const struct profile *profi
 static int finish(struct memory_job *job)
 {
 	struct profile profile = { 0 };
-	struct findings findings = { 0 };
 	struct aggregate_view view;
 	int err, hidden = 0, status;
 
@@ -198,9 +201,9 @@ static int finish(struct memory_job *job)
 	profile.stats = &job->stats;
 	err = print_table(job, &profile);
 	if (!err)
-		err = memory_findings(&findings, &job->monitor, &profile,
+		err = memory_findings(&job->findings, &job->monitor, &profile,
 				      job->options->record.capture.host_root);
-	findings_report(&findings);
+	findings_report(&job->findings);
 	if (err)
 		log_error("the table cannot be written: %s", strerror(-err));
 	status = write_files(job, &profile);
@@ -240,10 +243,10 @@ static void capture_fill(struct memory_job *job)
 {
 	struct capture_options *capture = &job->capture;
 
-	*capture = job->options->record.capture;
 	capture->session.hz = RECORD_HZ_DEFAULT; /* no clock runs */
 	capture->session.no_clock = true;
 	capture->session.pages = true;
+	capture->report_workers = true;
 	capture->child = job->command.pid;
 }
 
@@ -273,12 +276,18 @@ static int run_with(struct memory_job *job)
 int memory_run(const struct memory_options *options)
 {
 	struct memory_job job = { .options = options };
-	const struct capture_options *capture = &options->record.capture;
+	struct pids pod_pids = { 0 };
 	int status = sampler_check();
 
+	job.capture = options->record.capture;
 	if (!status)
 		status = check_outputs(&job);
 	if (!status)
-		status = sampler_check_targets(capture->pids, capture->nr_pids);
-	return status ? status : run_with(&job);
+		status = pod_processes_resolve(&pod_pids, &job.capture);
+	if (!status)
+		status = sampler_check_targets(job.capture.pids, job.capture.nr_pids);
+	if (!status)
+		status = run_with(&job);
+	pids_fini(&pod_pids);
+	return status;
 }

@@ -266,12 +266,7 @@ static int write_stats(const struct recording *rec)
 	if (!rec->options->stats_path)
 		return 0;
 	stats_json(&json, &rec->stats);
-	if (rec->findings && !buf_error(&json)) { /* adds one more member */
-		json.len--;
-		buf_add_str(&json, ",\"findings\":");
-		record_findings_json(&json, rec->findings);
-		buf_add_char(&json, '}');
-	}
+	record_findings_json(&json, rec->findings);
 	buf_add_char(&json, '\n');
 	err = buf_error(&json);
 	if (!err)

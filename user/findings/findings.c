@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "base/time.h"
 #include "proc/title.h"
 #include "tasks/task_group.h"
@@ -108,6 +110,27 @@ size_t findings_left_out(const struct findings *findings)
 	for (i = 0; i < FINDING_NR_KINDS; i++)
 		all += findings->nr_of_kind[i];
 	return all - findings->nr;
+}
+
+void findings_json(struct buf *json, const struct findings *findings)
+{
+	const struct finding *finding;
+	size_t i;
+
+	if (buf_error(json) || !json->len)
+		return;
+	json->len--; /* the brace */
+	buf_add_str(json, ",\"findings\":[");
+	for (i = 0; i < findings->nr; i++) {
+		finding = &findings->list[i];
+		buf_printf(json, "%s{\"kind\":\"%s\",\"text\":", i ? "," : "",
+			   finding_name(finding->kind));
+		text_add_json(json, finding->text);
+		buf_add_str(json, ",\"command\":");
+		text_add_json(json, finding->command);
+		buf_add_char(json, '}');
+	}
+	buf_add_str(json, "]}");
 }
 
 void findings_report(const struct findings *findings)

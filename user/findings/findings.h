@@ -17,6 +17,7 @@
 
 #include "proc/title.h"
 
+struct buf;
 struct task_time;
 
 enum finding_kind {
@@ -55,6 +56,8 @@ struct findings {
 /* The name in JSON: `short_tasks` and so on. */
 const char *finding_name(enum finding_kind kind);
 size_t findings_left_out(const struct findings *findings);
+/* Adds a member `findings` to a JSON object: an array of {kind, text, command}. */
+void findings_json(struct buf *json, const struct findings *findings);
 /* Logs all. */
 void findings_report(const struct findings *findings);
 

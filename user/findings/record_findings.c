@@ -343,20 +343,8 @@ void record_findings_report(const struct record_findings *findings)
 		findings_report(&findings->found);
 }
 
-void record_findings_json(struct buf *dst, const struct record_findings *findings)
+void record_findings_json(struct buf *json, const struct record_findings *findings)
 {
-	const struct finding *finding;
-	size_t i;
-
-	buf_add_char(dst, '[');
-	for (i = 0; findings && i < findings->found.nr; i++) {
-		finding = &findings->found.list[i];
-		buf_printf(dst, "%s{\"kind\":\"%s\",\"text\":", i ? "," : "",
-			   finding_name(finding->kind));
-		text_add_json(dst, finding->text);
-		buf_add_str(dst, ",\"command\":");
-		text_add_json(dst, finding->command);
-		buf_add_char(dst, '}');
-	}
-	buf_add_char(dst, ']');
+	if (findings)
+		findings_json(json, &findings->found);
 }

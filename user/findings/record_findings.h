@@ -53,7 +53,7 @@ void record_findings_make(struct record_findings *findings, uint64_t duration_ns
 /* Before record_findings_make(): a finished profile of time that includes waiting. */
 void record_findings_waits(struct record_findings *findings, const struct profile *profile);
 void record_findings_report(const struct record_findings *findings);
-/* A JSON array of {kind, text, command}. */
-void record_findings_json(struct buf *dst, const struct record_findings *findings);
+/* As findings_json(). */
+void record_findings_json(struct buf *json, const struct record_findings *findings);
 
 #endif

@@ -42,7 +42,7 @@ static void growth_of(struct findings *findings, const struct memory_monitor *mo
 		process_map_find(&monitor->residents, account->key.pid, account->key.start_ns);
 	struct memory_fact fact = { .name = name_of(holders->profile, account),
 				    .pid = account->own_pid };
-	size_t i;
+	size_t nr, i;
 
 	if (!resident)
 		return;
@@ -51,7 +51,10 @@ static void growth_of(struct findings *findings, const struct memory_monitor *mo
 	fact.exited = resident->ended;
 	fact.limit_left_bytes = limit_left(account, host_root);
 	holders_of(holders, account->key.pid, 0);
-	for (i = 0; i < holders->nr && holders->list[i].bytes > 0 && !fact.holder; i++) {
+	/* With the other questions, the profile has a part of the growth only. */
+	nr = monitor->question == MEMORY_HELD || monitor->question == MEMORY_GROWN ? holders->nr
+										   : 0;
+	for (i = 0; i < nr && holders->list[i].bytes > 0 && !fact.holder; i++) {
 		if (*holders->list[i].name == '[')
 			continue;
 		fact.holder = holders->list[i].name;

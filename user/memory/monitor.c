@@ -144,37 +144,64 @@ void memory_monitor_close(struct memory_monitor *m)
 	*m = (struct memory_monitor){ 0 };
 }
 
+/* An input without a stack, for the process as a whole. False: it is not watched. */
+static bool input_make(struct memory_monitor *m, const struct process_key *key, const char *name,
+		       struct bpfprof_sample *sample, struct aggregate_input *ret)
+{
+	const struct sample_view view = { .sample = sample,
+					  .stop = BPFPROF_STOP_INVALID,
+					  .process = processes_find(m->sampler->reader.processes,
+								    key->pid) };
+
+	*sample = (struct bpfprof_sample){
+		.task = { .pid = key->pid, .tid = key->pid, .start_ns = key->start_ns }
+	};
+	memcpy(sample->leader_comm, name, strnlen(name, sizeof(sample->leader_comm)));
+	return sampler_input(m->sampler, &view, ret);
+}
+
+/* Opens the account of a process if it is watched. */
+static void resident_find(struct memory_monitor *m, const struct process *process)
+{
+	const struct session *session = &m->sampler->reader.session;
+	const struct process_key key = { .pid = process->pid, .start_ns = process->start_ns };
+	struct aggregate_input input;
+	struct bpfprof_sample sample;
+	struct proc_usage usage;
+	struct resident *resident;
+	uint32_t own_pid = session_own_pid(session, process->pid, process->ns_context.agent_pid);
+
+	if (!own_pid || proc_usage_read(&usage, (pid_t)own_pid))
+		usage.comm[0] = '\0';
+	if (!input_make(m, &key, usage.comm, &sample, &input))
+		return;
+	resident = resident_get(m, process->pid, process->start_ns);
+	if (!resident)
+		return;
+	resident->own_pid = own_pid;
+	memcpy(resident->name, usage.comm, strnlen(usage.comm, sizeof(resident->name) - 1));
+	/* The first look settles those that began later: now their pages are not known. */
+	if (resident->begin != RESIDENT_BEFORE || !own_pid)
+		return;
+	resident_begin(resident);
+	if (resident->alive)
+		resident_settle(resident, 0);
+	if (held_pages_old(m->held, m->sampler->reader.runner, own_pid))
+		log_debug("pid %u: its mappings cannot be read", own_pid);
+}
+
 /* Opens accounts of watched processes that have none. */
 static void residents_find(struct memory_monitor *m)
 {
 	const struct session *session = &m->sampler->reader.session;
-	struct proc_usage usage;
-	struct resident *resident;
 	struct process *process;
 
 	for (process = processes_first(m->sampler->reader.processes); process;
-	     process = hash_table_next(process)) {
-		if (process->dead ||
-		    process_map_find(&m->residents, process->pid, process->start_ns) ||
-		    (session->options.filter && !session_is_target(session, (pid_t)process->pid)))
-			continue;
-		resident = resident_get(m, process->pid, process->start_ns);
-		if (!resident)
-			return;
-		resident->own_pid =
-			session_own_pid(session, process->pid, process->ns_context.agent_pid);
-		if (resident->own_pid && !proc_usage_read(&usage, (pid_t)resident->own_pid))
-			memcpy(resident->name, usage.comm,
-			       strnlen(usage.comm, sizeof(resident->name) - 1));
-		/* The first look settles those that began later: now their pages are not known. */
-		if (resident->begin != RESIDENT_BEFORE || !resident->own_pid)
-			continue;
-		resident_begin(resident);
-		if (resident->alive)
-			resident_settle(resident, 0);
-		if (held_pages_old(m->held, m->sampler->reader.runner, resident->own_pid))
-			log_debug("pid %u: its mappings cannot be read", resident->own_pid);
-	}
+	     process = hash_table_next(process))
+		if (!process->dead &&
+		    !process_map_find(&m->residents, process->pid, process->start_ns) &&
+		    (!session->options.filter || session_is_target(session, (pid_t)process->pid)))
+			resident_find(m, process);
 }
 
 int memory_monitor_start(struct memory_monitor *m)
@@ -364,22 +391,14 @@ void memory_monitor_run(struct memory_monitor *m, uint64_t now_ns)
 static int label_add(struct memory_monitor *m, const struct memory_account *account,
 		     const char *label, uint64_t bytes)
 {
-	struct bpfprof_sample sample = { .task = { .pid = account->key.pid,
-						   .tid = account->key.pid,
-						   .start_ns = account->key.start_ns } };
-	const struct sample_view view = {
-		.sample = &sample,
-		.stop = BPFPROF_STOP_INVALID,
-		.process = processes_find(m->sampler->reader.processes, account->key.pid),
-	};
+	struct bpfprof_sample sample;
 	struct aggregate_input input;
 	struct aggregate_call_at at;
 	int err;
 
 	if (!bytes)
 		return 0;
-	memcpy(sample.leader_comm, account->name, sizeof(sample.leader_comm));
-	sampler_input_fill(m->sampler, &view, &input);
+	input_make(m, &account->key, account->name, &sample, &input);
 	input.own_pid = account->own_pid;
 	err = aggregate_add_row(m->aggregate, &input, aggregate_label(m->aggregate, label), &at);
 	return err ?: aggregate_count(m->aggregate, &at, 1, bytes);

@@ -18,6 +18,15 @@ static const struct flag rows[] = {
 	{ "pid", "PID", "memory of this process and its children", FLAG_PIDS,
 	  FLAG_LIST_AT(struct memory_options, record.capture.pids, record.capture.nr_pids),
 	  .letter = 'p', .repeatable = true },
+	{ "comm", "GLOB", "memory of processes with this name ('python*')", FLAG_LIST,
+	  FLAG_LIST_AT(struct memory_options, record.capture.comms, record.capture.nr_comms),
+	  .repeatable = true, .refusal = "must be a process name or a pattern like 'python*'" },
+	FLAG_GROUP(container_flags, struct memory_options, record.capture.containers),
+	{ "worker", "LIST",
+	  "memory of Ray workers whose task, class or name matches\n"
+	  "one of the patterns ('*policy*,sort_numbers')",
+	  FLAG_PATTERNS,
+	  FLAG_LIST_AT(struct memory_options, record.capture.workers, record.capture.nr_workers) },
 	{ "no-subprocesses", NULL, "leave children of -p and CMD out", FLAG_BOOL,
 	  AT(record.capture.no_subprocesses) },
 	{ "duration", "DURATION", "30, 30s, 1.5, 5m, 2h (until Ctrl-C, or until\nCMD exits)",
@@ -77,7 +86,8 @@ static const char memory_about[] =
 	"Python and native stack, whatever allocates it: the C library, another allocator,\n"
 	"Python, NumPy, mmap. A stack is the one that touched the page first. Memory from\n"
 	"before the start is one row, [before bpfprof]; what does not add up is another,\n"
-	"[drift]. Without -p and CMD all processes of the machine are watched.\n";
+	"[drift]. Without -p, --comm, --worker, --pod and CMD all processes of the\n"
+	"machine are watched.\n";
 static const char memory_notes[] =
 	"Examples:\n"
 	"  bpfprof memory -p 1234 -d 60                what a worker has come to hold in a minute\n"
