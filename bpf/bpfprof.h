@@ -125,6 +125,18 @@ struct bpfprof_fork_event {
 	struct bpfprof_ns_context ns_context; /* of the child */
 };
 
+struct bpfprof_kill_event { /* KILL: SIGKILL was sent to a process */
+	struct bpfprof_record rec;
+	__u32 pid; /* of the process */
+	__u32 sender; /* pid of the process that ran: with KILL_KERNEL it may be any */
+	char comm[BPFPROF_COMM_LEN]; /* of that */
+	__u32 flags; /* BPFPROF_KILL_* */
+	__u32 pad;
+};
+
+#define BPFPROF_KILL_KERNEL 1U /* the kernel sent it */
+#define BPFPROF_KILL_OOM 2U /* the OOM killer; a second event, after that of the signal */
+
 /* TITLE: a thread of a Ray worker has written a title and taken its beginning as its name. */
 struct bpfprof_title_event {
 	struct bpfprof_record rec; /* its time is the time of the change */

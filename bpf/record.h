@@ -29,6 +29,7 @@ enum bpfprof_kind {
 	BPFPROF_KIND_WAITER = 14, /* wait_times.h */
 	BPFPROF_KIND_WINDOW = 15, /* gpu_calls.h */
 	BPFPROF_KIND_GPU_GRAPH = 16, /* gpu_calls.h */
+	BPFPROF_KIND_KILL = 17,
 };
 
 struct bpfprof_record {

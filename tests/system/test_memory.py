@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Resident memory by stack, of programs that know what each of their functions holds."""
 
+import contextlib
 import os
 import re
 import signal
@@ -8,7 +9,7 @@ import subprocess
 import time
 
 from dumps import wait_for
-from harness import ROOT, check, test
+from harness import ROOT, Skip, check, test
 from pprof import Pprof
 from test_python import spawn
 from test_wall import some_pythons
@@ -222,9 +223,9 @@ def leaks(context):
     for function, mib in (("small", 24), ("big", 48), ("zeroed", 32)):
         holder.run(function, mib)
     truth = {name: holder.held[name] for name in ("small", "big")}
-    time.sleep(0.6)
+    time.sleep(1)
     holder.run("drop")
-    time.sleep(0.6)
+    time.sleep(1)
     holder.run("zeroed", 32)  # held, but the same stack gave back as much before
     holder.run("churn", 160)
     time.sleep(2)
@@ -268,6 +269,71 @@ def chosen_by_name(context):
     check(abs(memory.of_pid(quiet.pid).get(BEFORE, 0) - old) < MIB, "%s" % memory.of_pid(quiet.pid))
     check(not memory.of_pid(other.pid) and "Process %d" % other.pid not in memory.done.out.decode(),
           memory.done.out.decode())
+
+
+@test()
+def killed(context):
+    """A process that is killed while others live is shown as it was, with the sender; an ended one is not."""
+    parent, victim, ended = in_c(context), in_c(context), in_c(context)
+    memory = Memory(context, *(word for one in (parent, victim, ended) for word in ("-p", one.pid)))
+    for one, function in ((parent, "other"), (victim, "big"), (ended, "zeroed")):
+        one.run(function, 48)
+    time.sleep(0.6)
+    os.kill(victim.pid, signal.SIGKILL)
+    ended.process.stdin.close()
+    ended.process.wait()
+    time.sleep(0.6)
+    memory.end()
+    compare(context, memory.of_pid(victim.pid), {"big": 48 * MIB})
+    compare(context, memory.of_pid(parent.pid), {"other": 48 * MIB})
+    check(not memory.of_pid(ended.pid), "%s" % memory.of_pid(ended.pid))
+    found = [one["text"] for one in memory.stats["findings"] if one["kind"] == "killed"]
+    check(len(found) == 1 and re.match(
+        r"holds pid %d was killed by python\S* \(pid %d\) after [\d.]+ s: it held \d+ MiB, (9\d|100)%% of it in big$" % (
+            victim.pid, os.getpid()), found[0]), "%s" % found)
+    context.note(found[0])
+
+
+@contextlib.contextmanager
+def cgroup(limit):
+    """A memory cgroup with a limit; v1, where the kernel has it so."""
+    v1 = os.path.exists("/sys/fs/cgroup/memory/memory.limit_in_bytes")
+    if not v1 and not os.path.exists("/sys/fs/cgroup/memory.stat"):
+        raise Skip("no memory cgroup")
+    folder = "/sys/fs/cgroup/%sbpfprof-test-%d" % ("memory/" if v1 else "", os.getpid())
+    os.mkdir(folder)
+    with open(os.path.join(folder, "memory.limit_in_bytes" if v1 else "memory.max"), "w", encoding="ascii") as file:
+        file.write(str(limit))
+    try:
+        yield folder
+    finally:
+        wait_for(lambda: not open(os.path.join(folder, "cgroup.procs"), encoding="ascii").read(), "the cgroup is empty")
+        os.rmdir(folder)
+
+
+@test(modes=("root",))
+def out_of_memory(context):
+    """The OOM killer of a cgroup: what the victim held by function, the limit, and that it was the OOM killer."""
+    with cgroup(96 * MIB) as folder:
+        holder = in_c(context)
+        watched = in_c(context)
+        with open(os.path.join(folder, "cgroup.procs"), "w", encoding="ascii") as file:
+            file.write(str(holder.pid))
+        memory = Memory(context, "-p", holder.pid, "-p", watched.pid)
+        holder.run("other", 20)
+        holder.run("big", 60)
+        time.sleep(0.6)
+        holder.process.stdin.write("zeroed 64\n")
+        holder.process.stdin.flush()
+        check(holder.process.wait(20) == -signal.SIGKILL, "it lives on")
+        time.sleep(0.3)
+        memory.end()
+    found = [one["text"] for one in memory.stats["findings"] if one["kind"] == "killed"]
+    check(len(found) == 1 and re.match(
+        r"holds pid %d was killed by the OOM killer after [\d.]+ s: it held [\d.]+ MiB, \d+%% of it in big; "
+        r"the limit of its cgroup is 96 MiB$" % holder.pid, found[0]), "%s %s" % (found, memory.done.text))
+    compare(context, memory.of_pid(holder.pid), {"other": 20 * MIB, "big": 60 * MIB})
+    context.note(found[0])
 
 
 @test()
@@ -370,7 +436,7 @@ def ends_and_pids(context):
     holder.run("big", 128)
     child = holder.run("fork")
     holder.run("zeroed", 64)
-    os.kill(child, signal.SIGKILL)
+    os.kill(child, signal.SIGTERM)
     wait_for(lambda: not os.path.exists("/proc/%d" % child), "the child has ended")
     anon = rss_anon(holder.pid)
     memory.end()

@@ -94,6 +94,7 @@ const char *finding_name(enum finding_kind kind)
 		[FINDING_GIL] = "gil",
 		[FINDING_THREADS] = "threads",
 		[FINDING_MEMORY_GROWS] = "memory_grows",
+		[FINDING_KILLED] = "killed",
 		[FINDING_CPU_LIMIT] = "cpu_limit",
 		[FINDING_MEMORY_LIMIT] = "memory_limit",
 		[FINDING_WAITS] = "waits",
@@ -516,6 +517,28 @@ void findings_of_memory(struct findings *findings, const struct memory_fact *fac
 		set_command(finding, "bpfprof dump -p %u --locals", fact->pid);
 	else
 		set_command(finding, "bpfprof memory -p %u -d 60", fact->pid);
+}
+
+void findings_of_kill(struct findings *findings, const struct kill_fact *fact)
+{
+	struct finding *finding = add(findings, FINDING_KILLED);
+	char by[64] = "by the kernel", limit[96] = "", holder[FINDING_HOLDER_MAX] = "";
+
+	if (!finding)
+		return;
+	if (fact->oom)
+		snprintf(by, sizeof(by), "by the OOM killer");
+	else if (fact->sender)
+		snprintf(by, sizeof(by), "by %s (pid %u)", fact->sender, fact->sender_pid);
+	if (fact->limit_bytes)
+		snprintf(limit, sizeof(limit), "; the limit of its cgroup is %s",
+			 size(fact->limit_bytes).text);
+	if (fact->holder)
+		snprintf(holder, sizeof(holder), ", %.0f%% of it in %s",
+			 100 * fmin(1, ratio(fact->holder_bytes, fact->held_bytes)), fact->holder);
+	set_text(finding, "%s pid %u was killed %s after %.1f s: it held %s%s%s", fact->name,
+		 fact->pid, by, fact->seconds, size(fact->held_bytes).text, holder, limit);
+	set_command(finding, "bpfprof top");
 }
 
 static void cpu_limit(struct findings *findings, const struct limits_fact *fact)

@@ -28,6 +28,7 @@ enum finding_kind {
 	FINDING_GIL,
 	FINDING_THREADS,
 	FINDING_MEMORY_GROWS,
+	FINDING_KILLED,
 	FINDING_CPU_LIMIT,
 	FINDING_MEMORY_LIMIT,
 	FINDING_WAITS,
@@ -161,6 +162,21 @@ struct memory_fact {
 	uint64_t holder_bytes;
 };
 void findings_of_memory(struct findings *findings, const struct memory_fact *fact);
+
+/* A process that SIGKILL has ended. */
+struct kill_fact {
+	const char *name;
+	uint32_t pid;
+	double seconds; /* after the start of the recording */
+	bool oom; /* the OOM killer chose it */
+	const char *sender; /* the name of the sender; NULL: the kernel */
+	uint32_t sender_pid;
+	uint64_t held_bytes;
+	uint64_t limit_bytes; /* of its cgroup, 0: none */
+	const char *holder; /* the function that held the most; NULL: not known */
+	uint64_t holder_bytes;
+};
+void findings_of_kill(struct findings *findings, const struct kill_fact *fact);
 
 /* A cgroup with limits, and a process in it. */
 struct limits_fact {

@@ -32,6 +32,7 @@ enum event_kind {
 	EVENT_WAIT, /* wait: work that a process waits for, or its completion */
 	EVENT_GRAPH, /* graph: a captured node, or the end of a capture */
 	EVENT_WAITER, /* waiter: a thread has ended; these times are in no sample */
+	EVENT_KILL, /* kill: SIGKILL was sent to a process */
 	EVENT_WINDOW, /* window: cudaProfilerStart or cudaProfilerStop */
 	/* Made by the sampler only. */
 	EVENT_CALL_STACK, /* input, call_stack: the stack of a hooked call */
@@ -84,6 +85,7 @@ struct event {
 		const struct bpfprof_gpu_wait *wait;
 		const struct bpfprof_gpu_graph_event *graph;
 		const struct bpfprof_waiter_event *waiter;
+		const struct bpfprof_kill_event *kill;
 		const struct bpfprof_window_event *window;
 		const struct thread_rest *rest;
 		const struct image *image;

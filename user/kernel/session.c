@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "base/time.h"
 #include "kernel/core_object.h"
 #include "kernel/interrupt_text.h"
@@ -305,9 +306,10 @@ static void waits_choose(struct session *session)
 static void pages_choose(struct session *session)
 {
 	struct bpfprof_bpf *skel = session->skel;
-	struct bpf_program *const programs[] = { skel->progs.page_allocated, skel->progs.page_freed,
-						 skel->progs.page_looks,
-						 skel->progs.old_mappings_read };
+	struct bpf_program *const programs[] = {
+		skel->progs.page_allocated,    skel->progs.page_freed,	skel->progs.page_looks,
+		skel->progs.old_mappings_read, skel->progs.signal_sent, skel->progs.oom_victim
+	};
 	struct bpf_map *const maps[] = { skel->maps.held_pages, skel->maps.old_mappings,
 					 skel->maps.old_freed, skel->maps.page_control };
 	size_t i;
@@ -396,6 +398,12 @@ int session_attach(struct session *session)
 	if (!skel->links.process_exec || !skel->links.process_fork || !skel->links.process_exit ||
 	    !skel->links.range_handed_out)
 		return -errno;
+	if (session->options.pages) {
+		skel->links.signal_sent = bpf_program__attach(skel->progs.signal_sent);
+		skel->links.oom_victim = bpf_program__attach(skel->progs.oom_victim);
+		if (!skel->links.signal_sent || !skel->links.oom_victim)
+			log_info("this kernel does not report the processes that it kills");
+	}
 	if (!session->options.titles)
 		return 0;
 	skel->links.title_changed = bpf_program__attach(skel->progs.title_changed);

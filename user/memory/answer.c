@@ -30,6 +30,7 @@ int memory_answer_add_account(struct memory_answer *answer, const struct residen
 		.own_pid = resident->own_pid,
 		.forked = resident->begin == RESIDENT_FORK,
 		.rss = resident->rss,
+		.limit_bytes = resident->limit_bytes,
 		.old_bytes = resident_old(resident),
 		.lost_bytes = resident->lost_bytes,
 		.drift_bytes = resident_drift(resident),

@@ -18,6 +18,7 @@ struct resident;
 /* A sampled page. */
 struct held_row {
 	struct aggregate_call_at at;
+	uint32_t pid;
 	uint64_t ts_ns; /* of its allocation */
 	uint64_t bytes, pages; /* that it stands for */
 };
@@ -29,6 +30,7 @@ struct memory_account {
 	char name[BPFPROF_COMM_LEN];
 	bool forked; /* its parent has the pages of old_bytes, too */
 	struct proc_rss rss;
+	uint64_t limit_bytes; /* of its cgroup, 0: none */
 	uint64_t old_bytes, lost_bytes;
 	int64_t drift_bytes;
 };

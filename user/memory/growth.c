@@ -4,6 +4,7 @@
 #include "base/strtab.h"
 #include "findings/findings.h"
 #include "memory/holders.h"
+#include "memory/kills.h"
 #include "memory/monitor.h"
 #include "memory/resident.h"
 #include "proc/cgroup_limits.h"
@@ -15,7 +16,8 @@ static uint64_t limit_left(const struct memory_account *account, const char *hos
 	struct cgroup_limits limits;
 	struct cgroup_memory memory;
 
-	if (cgroup_limits_find(&limits, host_root, (pid_t)account->own_pid) || !*limits.memory)
+	if (cgroup_limits_find(&limits, host_root ?: "", (pid_t)account->own_pid) ||
+	    !*limits.memory)
 		return UINT64_MAX;
 	cgroup_memory_read(&memory, limits.memory);
 	if (!memory.max_bytes)
@@ -34,15 +36,25 @@ static const char *name_of(const struct profile *profile, const struct memory_ac
 	return account->name;
 }
 
+/* The function that holds the most; NULL: none is known. */
+static const struct holder *most_of(struct holders *holders, const struct memory_account *account)
+{
+	size_t i;
+
+	holders_of(holders, account->key.pid, 0);
+	for (i = 0; i < holders->nr && holders->list[i].bytes > 0; i++)
+		if (*holders->list[i].name != '[')
+			return &holders->list[i];
+	return NULL;
+}
+
 static void growth_of(struct findings *findings, const struct memory_monitor *monitor,
-		      const struct memory_account *account, struct holders *holders,
-		      const char *host_root)
+		      const struct memory_account *account, const struct holder *most,
+		      const char *name, const char *host_root)
 {
 	const struct resident *resident =
 		process_map_find(&monitor->residents, account->key.pid, account->key.start_ns);
-	struct memory_fact fact = { .name = name_of(holders->profile, account),
-				    .pid = account->own_pid };
-	size_t nr, i;
+	struct memory_fact fact = { .name = name, .pid = account->own_pid };
 
 	if (!resident)
 		return;
@@ -50,29 +62,55 @@ static void growth_of(struct findings *findings, const struct memory_monitor *mo
 	fact.born = resident->begin != RESIDENT_BEFORE;
 	fact.exited = resident->ended;
 	fact.limit_left_bytes = limit_left(account, host_root);
-	holders_of(holders, account->key.pid, 0);
 	/* With the other questions, the profile has a part of the growth only. */
-	nr = monitor->question == MEMORY_HELD || monitor->question == MEMORY_GROWN ? holders->nr
-										   : 0;
-	for (i = 0; i < nr && holders->list[i].bytes > 0 && !fact.holder; i++) {
-		if (*holders->list[i].name == '[')
-			continue;
-		fact.holder = holders->list[i].name;
-		fact.holder_bytes = (uint64_t)holders->list[i].bytes;
+	if (most && (monitor->question == MEMORY_HELD || monitor->question == MEMORY_GROWN)) {
+		fact.holder = most->name;
+		fact.holder_bytes = (uint64_t)most->bytes;
 	}
 	findings_of_memory(findings, &fact);
+}
+
+static void kill_of(struct findings *findings, const struct memory_monitor *monitor,
+		    const struct memory_account *account, const struct holder *most,
+		    const char *name)
+{
+	const struct memory_kill *kill =
+		memory_kills_find(&monitor->kills, account->key.pid, account->key.start_ns);
+	struct kill_fact fact = { .name = name,
+				  .pid = account->own_pid,
+				  .held_bytes = account->rss.anon_bytes };
+
+	if (!kill)
+		return;
+	fact.seconds =
+		kill->ns > monitor->start_ns ? (double)(kill->ns - monitor->start_ns) / 1e9 : 0;
+	fact.oom = kill->oom;
+	fact.sender = kill->by_kernel ? NULL : kill->sender_name;
+	fact.sender_pid = kill->sender;
+	fact.limit_bytes = kill->limit_bytes;
+	if (most) {
+		fact.holder = most->name;
+		fact.holder_bytes = (uint64_t)most->bytes;
+	}
+	findings_of_kill(findings, &fact);
 }
 
 int memory_findings(struct findings *findings, const struct memory_monitor *monitor,
 		    const struct profile *profile, const char *host_root)
 {
 	const struct memory_answer *answer = memory_monitor_answer(monitor);
+	const struct memory_account *account;
+	const struct holder *most;
 	struct holders holders;
 	int err = holders_new(&holders, profile);
 	size_t i;
 
-	for (i = 0; i < answer->nr_accounts && !err; i++)
-		growth_of(findings, monitor, &answer->accounts[i], &holders, host_root);
+	for (i = 0; i < answer->nr_accounts && !err; i++) {
+		account = &answer->accounts[i];
+		most = most_of(&holders, account);
+		growth_of(findings, monitor, account, most, name_of(profile, account), host_root);
+		kill_of(findings, monitor, account, most, name_of(profile, account));
+	}
 	holders_fini(&holders);
 	return err;
 }

@@ -2,7 +2,7 @@
 #ifndef BPFPROF_MEMORY_GROWTH_H
 #define BPFPROF_MEMORY_GROWTH_H
 
-/* The processes whose memory grows without end, and the function that holds most of the growth. */
+/* The processes whose memory grows without end, or that were killed, and the function that holds most of it. */
 
 struct findings;
 struct memory_monitor;

@@ -104,6 +104,10 @@ static void on_event(void *arg, const struct event *event)
 		if (resident)
 			resident_execute(resident);
 		break;
+	case EVENT_KILL:
+		if (memory_kills_add(&m->kills, event->kill, &m->last))
+			log_debug("memory: no room for a process that was killed");
+		break;
 	case EVENT_EXIT:
 		on_exit_event(m, event->task);
 		break;
@@ -140,6 +144,7 @@ void memory_monitor_close(struct memory_monitor *m)
 	hash_table_clear(&m->residents);
 	memory_answer_fini(&m->last);
 	memory_answer_fini(&m->peak);
+	memory_answer_fini(&m->kills.answer);
 	steady_stacks_fini(&m->steady);
 	*m = (struct memory_monitor){ 0 };
 }
@@ -272,9 +277,11 @@ static void look_page(void *arg, const struct held_page *held)
 	page->copied = held->copy;
 	if (held->pages > 1)
 		look->answer.variance += (double)held->bytes * (double)held->bytes;
-	row = (struct held_row){
-		.at = page->at, .ts_ns = page->ts_ns, .bytes = held->bytes, .pages = held->pages
-	};
+	row = (struct held_row){ .at = page->at,
+				 .pid = page->pid,
+				 .ts_ns = page->ts_ns,
+				 .bytes = held->bytes,
+				 .pages = held->pages };
 	look->error = memory_answer_add_row(&look->answer, &row) ?: look->error;
 }
 
@@ -300,6 +307,7 @@ static bool residents_settle(struct look *look)
 			continue;
 		resident_settle(resident, held_pages_old_freed(m->held, resident->key.pid));
 		any = true;
+		resident_limit(resident, m->sampler->options->host_root);
 		if (resident->rss.anon_bytes)
 			look->error =
 				memory_answer_add_account(&look->answer, resident) ?: look->error;
@@ -435,6 +443,8 @@ int memory_monitor_finish(struct memory_monitor *m)
 	int err = look_at_all(m);
 	size_t i;
 
+	if (!err && (m->question == MEMORY_HELD || m->question == MEMORY_GROWN))
+		err = memory_kills_merge(&m->kills, &m->last);
 	for (i = 0; i < answer->nr_rows && !err; i++)
 		if (is_wanted(m, &answer->rows[i]))
 			err = aggregate_count(m->aggregate, &answer->rows[i].at,
@@ -455,7 +465,7 @@ void memory_profile_values(struct profile *profile)
 /* The values that the rows read. */
 struct memory_counts {
 	uint64_t kernel[PAGE_NR_COUNTERS];
-	uint64_t looks, pages_full, residents_full, stacks_full;
+	uint64_t looks, pages_full, residents_full, stacks_full, kills_full;
 };
 
 #define AT(field) offsetof(struct memory_counts, field)
@@ -481,6 +491,8 @@ const struct counter memory_counters[] = {
 	  .help = "processes over the limit" },
 	{ COUNTER_MEMORY, "stacks_no_room", AT(stacks_full),
 	  .help = "`--leaks`: pages of stacks over the limit, which are left out" },
+	{ COUNTER_MEMORY, "kills_no_room", AT(kills_full),
+	  .help = "processes that were killed after the first 32: not shown as they were" },
 	{ 0 },
 };
 
@@ -489,7 +501,8 @@ void memory_monitor_stats(const struct memory_monitor *m, struct stats_reasons *
 	struct memory_counts counts = { .looks = m->nr_looks,
 					.pages_full = m->nr_pages_full,
 					.residents_full = m->nr_residents_full,
-					.stacks_full = m->steady.nr_full };
+					.stacks_full = m->steady.nr_full,
+					.kills_full = m->kills.nr_over };
 	int i;
 
 	for (i = 0; i < PAGE_NR_COUNTERS; i++)

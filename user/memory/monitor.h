@@ -18,6 +18,7 @@
 #include "base/counters.h"
 #include "base/hash_table.h"
 #include "memory/answer.h"
+#include "memory/kills.h"
 #include "memory/steady_stacks.h"
 #include "options/memory_options.h"
 
@@ -42,6 +43,7 @@ struct memory_monitor {
 	enum memory_question question;
 	struct memory_answer last; /* of the last look that found a live process */
 	struct memory_answer peak; /* for MEMORY_PEAK: of the look that found the most */
+	struct memory_kills kills;
 	struct steady_stacks steady; /* for MEMORY_LEAKS */
 	uint64_t start_ns, start_boot_ns; /* CLOCK_MONOTONIC, CLOCK_BOOTTIME */
 	uint64_t next_ns; /* the next look is due */

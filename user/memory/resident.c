@@ -2,6 +2,9 @@
 #include "memory/resident.h"
 
 #include "base/time.h"
+#include "proc/cgroup_limits.h"
+
+#define LIMIT_MIN (1U << 20)
 
 static uint64_t less(uint64_t bytes, uint64_t by)
 {
@@ -30,6 +33,21 @@ void resident_settle(struct resident *resident, uint64_t freed_bytes)
 	else if (resident->begin == RESIDENT_BEFORE)
 		resident->old_bytes =
 			less(resident->rss.anon_bytes, resident->held_bytes) + freed_bytes;
+}
+
+/* The cgroup of a process that exits cannot be read any more. */
+void resident_limit(struct resident *resident, const char *host_root)
+{
+	struct cgroup_memory memory = { 0 };
+	struct cgroup_limits limits;
+
+	if (resident->limit_known || resident->rss.anon_bytes < LIMIT_MIN)
+		return;
+	resident->limit_known = true;
+	if (!cgroup_limits_find(&limits, host_root ?: "", (pid_t)resident->own_pid) &&
+	    *limits.memory)
+		cgroup_memory_read(&memory, limits.memory);
+	resident->limit_bytes = memory.max_bytes;
 }
 
 void resident_execute(struct resident *resident)

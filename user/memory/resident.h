@@ -34,6 +34,8 @@ struct resident {
 	uint64_t old_bytes; /* without a stack at the begin */
 	uint64_t freed_bytes; /* of these, freed */
 	uint64_t copied_bytes; /* copies of pages of the fork that it has made, freed ones too */
+	bool limit_known;
+	uint64_t limit_bytes; /* of its cgroup, 0: none */
 	struct memory_series series; /* the kernel's count of each look */
 	/* Of the last look: the kernel's count at rss_ns, and pages that were allocated before. */
 	struct proc_rss rss;
@@ -48,6 +50,8 @@ struct resident {
 void resident_begin(struct resident *resident);
 /* A look ends. freed_bytes: of memory from before the recording. */
 void resident_settle(struct resident *resident, uint64_t freed_bytes);
+/* Reads the limit of its cgroup once, unless it holds little. host_root: NULL is "/". */
+void resident_limit(struct resident *resident, const char *host_root);
 /* It executes a program: nothing of its old memory is left. */
 void resident_execute(struct resident *resident);
 
