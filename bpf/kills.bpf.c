@@ -5,6 +5,8 @@
 char LICENSE[] SEC("license") = "GPL";
 
 #define SIGKILL 9
+/* TRACE_SIGNAL_DELIVERED (include/trace/events/signal.h) */
+#define SIGNAL_DELIVERED 0
 /* Pids are less (include/linux/threads.h), addresses of the kernel are greater. */
 #define PID_MAX (1U << 22)
 /* Values of a pointer to siginfo for signals that have none (include/linux/sched/signal.h). */
@@ -33,12 +35,13 @@ static __always_inline bool is_watched(__u32 pid)
 }
 
 SEC("?raw_tp/signal_generate")
-int BPF_PROG(signal_sent, int sig, void *info, struct task_struct *task)
+int BPF_PROG(signal_sent, int sig, void *info, struct task_struct *task, int group, int result)
 {
 	struct bpfprof_kill_event *e;
 	__u32 pid = BPF_CORE_READ(task, tgid);
 
-	if (sig != SIGKILL || !is_watched(pid))
+	/* A process that is killed already may be sent more of them, without end. */
+	if (sig != SIGKILL || result != SIGNAL_DELIVERED || !is_watched(pid))
 		return 0;
 	e = kill_new();
 	if (!e)

@@ -18,8 +18,8 @@ from test_image import Archive, plain_image, same
 
 K8S = os.path.join(ROOT, "deploy", "k8s")
 BESIDE = True
-OVERLAYS = ("containerd", "crio", "gpu-before-6.6", "k3s", "kind", "openshift", "podmonitor",
-            "pyroscope", "s3")
+OVERLAYS = ("containerd", "crio", "gpu-before-6.6", "k3s", "kind", "memory", "openshift",
+            "podmonitor", "pyroscope", "s3")
 CAPS = ["BPF", "DAC_READ_SEARCH", "PERFMON", "SYSLOG"]
 ML = "ml-%d" % os.getpid()  # a namespace that no other run of the tests has
 WORKER = ML + "/worker-0"

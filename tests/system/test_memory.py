@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 
+from daemons import SUFFIXES, Daemon, check_whole
 from dumps import wait_for
 from harness import ROOT, Skip, check, test
 from pprof import Pprof
@@ -59,6 +60,19 @@ def rss_anon(pid):
         return next(int(line.split()[1]) for line in file if line.startswith("RssAnon")) << 10
 
 
+def of_pid(profile, pid):
+    """Bytes by the name of the innermost own function, of one process."""
+    found = {}
+    for sample in profile.samples:
+        if sample["labels"]["pid"] != pid:
+            continue
+        names = [name for at in sample["stack"] for name in profile.locations[at]["functions"]]
+        own = [name for name in names if name in OWN or name.startswith("[")]
+        name = own[0] if own else names[0]
+        found[name] = found.get(name, 0) + sample["values"][1]
+    return found
+
+
 class Memory:
     """A recording that goes on until it is ended, and its results."""
 
@@ -86,17 +100,7 @@ class Memory:
         return self
 
     def of_pid(self, pid):
-        """Bytes by the name of the innermost own function, of one process."""
-        found = {}
-        for sample in self.profile.samples:
-            if sample["labels"]["pid"] != pid:
-                continue
-            names = [name for at in sample["stack"]
-                     for name in self.profile.locations[at]["functions"]]
-            own = [name for name in names if name in OWN or name.startswith("[")]
-            name = own[0] if own else names[0]
-            found[name] = found.get(name, 0) + sample["values"][1]
-        return found
+        return of_pid(self.profile, pid)
 
     def table(self, pid):
         """The rows of the table of one process, by function without its line."""
@@ -334,6 +338,41 @@ def out_of_memory(context):
         r"the limit of its cgroup is 96 MiB$" % holder.pid, found[0]), "%s %s" % (found, memory.done.text))
     compare(context, memory.of_pid(holder.pid), {"other": 20 * MIB, "big": 60 * MIB})
     context.note(found[0])
+
+
+@test()
+def intervals(context):
+    """daemon --memory: what is held at the end of each interval, beside the samples; a kill is logged, with its function."""
+    holder, victim = in_c(context), in_c(context)
+    daemon = Daemon(context, "--memory", interval="2s")
+    daemon.wait("sampling")
+
+    def profile():
+        """Of an interval that begins after now."""
+        done = len(daemon.said("profile written"))
+        name = daemon.wait("profile written", done + 2)[done + 1]["file"]
+        for suffix in SUFFIXES:
+            check_whole(suffix, os.path.join(daemon.output, name.replace("cpu-", "memory-") + suffix))
+        with open(os.path.join(daemon.output, name.replace("cpu-", "memory-") + ".pb.gz"), "rb") as file:
+            return Pprof(file.read())
+
+    holder.run("big", 96)
+    victim.run("zeroed", 160)
+    first = profile()
+    compare(context, of_pid(first, holder.pid), {"big": 96 * MIB}, 512 << 10)
+    compare(context, of_pid(first, victim.pid), {"zeroed": 160 * MIB}, 512 << 10)
+    os.kill(victim.pid, signal.SIGKILL)
+    holder.run("drop")
+    holder.run("other", 128)
+    last = profile()
+    compare(context, of_pid(last, holder.pid), {"other": 128 * MIB, "big": 0}, 512 << 10)
+    check(not of_pid(last, victim.pid), "it is killed: %s" % of_pid(last, victim.pid))
+    check(daemon.end() == 0, "it failed")
+    said = [line["msg"] for line in daemon.lines() if "was killed" in line["msg"]]
+    check(len(said) == 1 and re.search(r"holds pid %d was killed by python\S* .* in zeroed;" % victim.pid, said[0]),
+          "%s" % said)
+    check(max(line["memory_bytes"] for line in daemon.said("profile written")) <= 80 * MIB, "memory")
+    check(os.readlink(os.path.join(daemon.output, "latest.memory.html")).startswith("memory-"), "no link")
 
 
 @test()

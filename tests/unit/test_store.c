@@ -74,7 +74,7 @@ static int set_write(struct store *store, uint64_t start, const struct store_lim
 	struct store_set set;
 	int err, i;
 
-	err = store_begin(store, &set, limits, start + 60, counts);
+	err = store_begin(store, &set, 0, limits, start + 60, counts);
 	for (i = 0; i < STORE_NR_CPU_FILES && !err; i++)
 		cr_assert_eq(write(set.fds[i], bytes, sizeof(bytes)), (ssize_t)sizeof(bytes));
 	return err ? err : store_commit(store, &set, start, 60, limits, start + 60, counts);
@@ -319,7 +319,7 @@ Test(store, abort_leaves_nothing)
 	struct store *store = opened();
 	struct store_set set;
 
-	cr_assert_eq(store_begin(store, &set, &no_limits, START, &counts), 0);
+	cr_assert_eq(store_begin(store, &set, 0, &no_limits, START, &counts), 0);
 	cr_expect(there(set.temporary[STORE_HTML]));
 	store_abort(store, &set);
 	cr_assert_eq(store_repair(store, START, &counts), 0);
@@ -561,7 +561,8 @@ Test(store, cuda)
 	char target[64], file[STORE_NAME_MAX];
 	ssize_t len;
 
-	cr_assert_eq(store_begin_cuda(store, &set, &no_limits, START, &counts), 0);
+	cr_assert_eq(
+		store_begin(store, &set, STORE_CUDA | STORE_MEMORY, &no_limits, START, &counts), 0);
 	for (int i = 0; i < STORE_NR_FILES; i++)
 		cr_assert_eq(write(set.fds[i], "x", 1), 1);
 	cr_assert_eq(store_commit(store, &set, START, 60, &no_limits, START + 60, &counts), 0);
@@ -604,7 +605,8 @@ Test(store, cuda_repair)
 	struct store_set set;
 	char old[STORE_NAME_MAX];
 
-	cr_assert_eq(store_begin_cuda(store, &set, &no_limits, START, &counts), 0);
+	cr_assert_eq(
+		store_begin(store, &set, STORE_CUDA | STORE_MEMORY, &no_limits, START, &counts), 0);
 	cr_assert_eq(store_commit(store, &set, START, 60, &no_limits, START + 60, &counts), 0);
 	store_file_name(old, set.name, STORE_CUDA_HTML);
 	cr_assert_eq(set_write(store, START + 60, &no_limits, &counts), 0);

@@ -77,7 +77,7 @@ static void set_write(struct tree *tree, const char *namespace, const char *pod,
 		tree_name_make(&name, namespace, pod);
 		cr_assert_eq(store_open_below(&store, root, names, 2, true), 0);
 	}
-	cr_assert_eq(store_begin(store, &set, NULL, start, &counts), 0);
+	cr_assert_eq(store_begin(store, &set, 0, NULL, start, &counts), 0);
 	for (int i = 0; i < STORE_NR_CPU_FILES; i++)
 		cr_assert_eq(write(set.fds[i], bytes, BYTES), BYTES);
 	cr_assert_eq(store_commit(store, &set, start, 60, NULL, start + 60, &counts), 0);
@@ -406,7 +406,7 @@ static int read_with_bad_disk(int nth)
 	tree_repair(tree, START, &counts);
 	tree_close(tree);
 	/* The sets of the root are not known, so none is removed, and the error is reported. */
-	if (store_begin(root, &set, &no_limits, START, &begun))
+	if (store_begin(root, &set, 0, &no_limits, START, &begun))
 		return 3;
 	store_abort(root, &set);
 	if (begun.remove_error != (nth ? 0 : -EIO))

@@ -36,6 +36,7 @@
 #define CPU_BYTES (512ULL << 10) /* of each possible CPU above those */
 #define PUSH_BYTES (6ULL << 20) /* libcurl, and the certificates that it trusts */
 #define CALL_KEYS 2048 /* of one process: the tables have room for eight workers with as many */
+#define PAGES_BYTES (16ULL << 20) /* --memory: its maps, the pages of the sample, their stacks */
 #define CALLS_BYTES (10ULL << 20) /* --gpu: its maps, and the tables of calls */
 #define WAITS_BYTES (14ULL << 20) /* --wall: its maps, and reading the stacks of threads */
 #define TIMES_BYTES                                                                                \
@@ -258,13 +259,15 @@ static bool on_signals(struct daemon *daemon, int fd)
 
 static void sweep(struct daemon *daemon)
 {
-	const struct aggregate *aggregates[2 + REMOTE_PROFILE_MAX_PROFILES] = {
+	const struct aggregate *aggregates[3 + REMOTE_PROFILE_MAX_PROFILES] = {
 		daemon->running.aggregate
 	};
 	size_t nr = 1 + remote_profile_aggregates(daemon, aggregates + 1);
 
 	if (daemon->options->capture.session.gpu)
 		aggregates[nr++] = daemon->calls.watch.aggregate;
+	if (daemon->options->capture.session.pages)
+		aggregates[nr++] = daemon->pages.aggregate;
 	sampler_sweep(&daemon->sampler, aggregates, nr);
 }
 
@@ -313,6 +316,7 @@ static void loop(struct daemon *daemon, int signal_fd)
 		if (!memory_watch_poll(&daemon->memory,
 				       aggregate_unused_bytes(daemon->running.aggregate), now_ns))
 			aggregate_freeze(daemon->running.aggregate, AGGREGATE_MIN_BYTES);
+		pages_run(daemon, now_ns);
 		push_watch(daemon);
 		refusals_log(daemon, now_ns);
 		if ((daemon->http && http_is_pending(daemon->http)) || calls_run(daemon, now_ns))
@@ -384,11 +388,14 @@ static void memory_share(struct daemon *daemon)
 	uint64_t fixed = FIXED_BYTES + of_cpus, bytes = daemon->options->max_memory;
 
 	if (!bytes)
-		bytes = MEMORY_BYTES + of_cpus;
+		bytes = MEMORY_BYTES + of_cpus +
+			(daemon->options->capture.session.pages ? PAGES_BYTES : 0);
 	if (daemon->options->push.url)
 		fixed += PUSH_BYTES;
 	if (daemon->options->capture.session.gpu)
 		fixed += CALLS_BYTES;
+	if (daemon->options->capture.session.pages)
+		fixed += PAGES_BYTES;
 	if (daemon->options->capture.session.waits)
 		fixed += WAITS_BYTES;
 	if (bytes < fixed + VARIABLE_MIN_BYTES) {
@@ -557,11 +564,15 @@ static int run(struct daemon *daemon, int signal_fd)
 	sampler_observe(&daemon->sampler, on_event, daemon);
 	if (!status && daemon->options->capture.session.gpu)
 		status = calls_open(daemon);
+	if (!status)
+		status = pages_open(daemon);
 	if (status)
 		return status;
 	status = sampler_start(&daemon->sampler);
 	if (!status)
 		status = filter_start(daemon);
+	if (!status)
+		status = pages_start(daemon);
 	if (status)
 		return status;
 	daemon->running.start_ns = time_monotonic_ns();
@@ -622,6 +633,8 @@ int daemon_run(struct daemon_options *options, int argc, char *const argv[])
 		if (daemon.sampler.reader.session.skel)
 			process_filter_close(&daemon.filter, &daemon.sampler);
 		calls_close(&daemon);
+		background_pause(daemon.sampler.background);
+		memory_monitor_close(&daemon.pages);
 		sampler_close(&daemon.sampler);
 	}
 	process_choice_fini(&daemon.choice);

@@ -31,6 +31,7 @@
 #include "daemon/remote_profile.h"
 #include "daemon/store.h"
 #include "gpu/monitor.h"
+#include "memory/monitor.h"
 #include "options/config.h"
 #include "profile/stats.h"
 
@@ -62,6 +63,7 @@ struct interval {
 struct profiles {
 	const struct profile *cpu;
 	const struct profile *calls; /* NULL without --gpu */
+	const struct profile *memory; /* NULL without --memory */
 };
 
 /* The result of a writer, which sends it through a pipe. */
@@ -155,6 +157,7 @@ struct daemon {
 	struct process_filter filter; /* choice in force */
 	struct remote_profiles remote; /* requests of HTTP clients */
 	struct daemon_calls calls;
+	struct memory_monitor pages; /* --memory */
 	struct thread_times *times; /* NULL without --wall */
 	struct http *http; /* NULL: does not listen */
 	struct buf metrics; /* the answer to /metrics that was made at metrics_ns */
@@ -191,6 +194,17 @@ void calls_rotate(struct daemon *daemon, struct interval *interval);
 void calls_interval_stats(const struct calls_interval *interval, struct run_stats *stats);
 /* Replaces the counts of samples by those of the stacks of calls. */
 void calls_profile_stats(const struct calls_interval *interval, struct run_stats *stats);
+
+/* daemon_memory.c. Without --memory these do nothing. */
+int pages_open(struct daemon *daemon); /* an exit status; sampler_start() must follow */
+int pages_start(struct daemon *daemon); /* the same; samples pages from here on */
+void pages_run(struct daemon *daemon, uint64_t now_ns); /* must be called often */
+/* In a child: makes the profile of what is held, as of the last look. 0 or -errno. */
+int pages_profile(struct daemon *daemon, struct profile *ret, struct run_stats *stats,
+		  struct write_result *result);
+void pages_stats(const struct daemon *daemon, struct stats_reasons *dst);
+/* The child has what it needs: stacks that hold nothing now are forgotten. */
+void pages_next(struct daemon *daemon);
 
 /*
  * daemon_waits.c. Without --wall these do nothing. The first interval must have an aggregate, and gets

@@ -163,6 +163,10 @@ static const struct flag rows[] = {
 	  AT(capture.session.gpu_tensors) },
 	{ "gc", NULL, "--gpu: garbage collections of Python, too, in\nprocesses that launch",
 	  FLAG_BOOL, AT(capture.session.gpu_gc) },
+	{ "memory", NULL,
+	  "which functions hold resident memory, too: memory-...\nfiles beside cpu-...; 16 MiB "
+	  "more are used",
+	  FLAG_BOOL, AT(capture.session.pages) },
 	{ "wall", NULL, "all time of threads, running and waiting, and what\nthey wait for",
 	  FLAG_SET, AT(capture.session.waits), .min = SESSION_WALL },
 	{ "parked", NULL, "--wall: stacks of idle pool threads and pollers too,\nnot only [parked]",
@@ -235,7 +239,8 @@ static const char daemon_about[] =
 	"Profiles the whole machine for ever: a set of files per interval,\n"
 	"DIR/cpu-<start, UTC>-<seconds>s.pb.gz, .folded and .html, and links latest.*\n"
 	"to the newest; with --gpu cuda-... of CUDA's and NCCL's calls beside them, with\n"
-	"links latest.cuda.*. SIGTERM writes what there is and ends.\n";
+	"links latest.cuda.*; with --memory memory-... of the resident memory at its end,\n"
+	"with links latest.memory.*. SIGTERM writes what there is and ends.\n";
 static const char daemon_notes[] =
 	"Every flag can also be set in the environment, BPFPROF_RETAIN_AGE=48h, or in the\n"
 	"file of --config; the command line wins, then the environment. On SIGHUP that\n"

@@ -6,6 +6,13 @@
 #include "formats/output.h"
 #include "profile/profile.h"
 
+static const struct profile *profile_of(const struct profiles *profiles, unsigned int part)
+{
+	return part == STORE_CUDA     ? profiles->calls
+	       : part == STORE_MEMORY ? profiles->memory
+				      : profiles->cpu;
+}
+
 int set_write(const struct daemon *daemon, struct store *store, const struct store_limits *limits,
 	      const struct profiles *profiles, struct store_set *set, struct store_counts *counts)
 {
@@ -15,15 +22,17 @@ int set_write(const struct daemon *daemon, struct store *store, const struct sto
 	enum store_file file;
 	int err;
 
-	err = (profiles->calls ? store_begin_cuda : store_begin)(
-		store, set, limits, time_wall_ns() / NS_PER_SECOND, counts);
+	err = store_begin(store, set,
+			  (profiles->calls ? STORE_CUDA : 0) |
+				  (profiles->memory ? STORE_MEMORY : 0),
+			  limits, time_wall_ns() / NS_PER_SECOND, counts);
 	if (err)
 		return err;
 	for (file = 0; file < STORE_NR_FILES && !err; file++)
 		if (set->fds[file] >= 0)
-			err = output_write_fd(
-				set->fds[file], output_format_by_path(store_latest_name(file)),
-				file < STORE_NR_CPU_FILES ? profile : profiles->calls, &options);
+			err = output_write_fd(set->fds[file],
+					      output_format_by_path(store_latest_name(file)),
+					      profile_of(profiles, store_part_of(file)), &options);
 	if (err) {
 		store_abort(store, set);
 		return err;

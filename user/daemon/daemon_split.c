@@ -50,6 +50,7 @@ static void list_add(struct buf *list, const struct tree_name *name, const struc
 /* Both profiles of an interval, cut into parts; calls is NULL without --gpu. */
 struct split {
 	struct profile_parts *cpu, *calls;
+	const struct profile *memory; /* of all pods, in the set of the node; or NULL */
 	struct tree *tree;
 	struct buf *list;
 	struct write_result *result;
@@ -93,7 +94,8 @@ static int pod_write(struct daemon *daemon, const struct pair *pair, struct spli
 static int node_write(struct daemon *daemon, const struct pair *pair, struct split *split)
 {
 	const struct profiles profiles = { .cpu = &pair->cpu->profile,
-					   .calls = pair->calls ? &pair->calls->profile : NULL };
+					   .calls = pair->calls ? &pair->calls->profile : NULL,
+					   .memory = split->memory };
 	struct write_result *result = split->result;
 	struct store_set set;
 	int err;
@@ -199,7 +201,7 @@ int split_write(struct daemon *daemon, const struct profiles *profiles, struct w
 {
 	uint64_t now = time_wall_ns() / NS_PER_SECOND;
 	struct buf list;
-	struct split split = { .list = &list, .result = result };
+	struct split split = { .list = &list, .result = result, .memory = profiles->memory };
 	int err;
 
 	buf_init(&list, LIST_BYTES);

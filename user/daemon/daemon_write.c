@@ -106,9 +106,9 @@ static int interval_write(struct daemon *daemon, struct write_result *result)
 	struct interval *interval = &daemon->ended;
 	struct run_stats *stats = &daemon->writer.stats;
 	struct run_stats before = { 0 }, now = { 0 };
-	struct profile profile = { 0 }, calls = { 0 };
+	struct profile profile = { 0 }, calls = { 0 }, memory = { 0 };
 	struct profiles profiles = { .cpu = &profile };
-	struct run_stats calls_stats;
+	struct run_stats calls_stats, memory_stats;
 	uint64_t samples;
 	int err, hidden = 0;
 
@@ -142,6 +142,12 @@ static int interval_write(struct daemon *daemon, struct write_result *result)
 		if (err)
 			return err;
 		profiles.calls = &calls;
+	}
+	if (daemon->options->capture.session.pages) {
+		err = pages_profile(daemon, &memory, &memory_stats, result);
+		if (err)
+			return err;
+		profiles.memory = &memory;
 	}
 	return files_write(daemon, &profiles, result);
 }
@@ -184,6 +190,7 @@ static void interval_stats(struct daemon *daemon, struct run_stats *stats)
 
 	sampler_stats(&daemon->sampler, &now);
 	daemon_waits_stats(daemon, &now.waits);
+	pages_stats(daemon, &now.memory);
 	sampler_own_usage(&daemon->sampler, &now);
 	if (!getrusage(RUSAGE_CHILDREN, &children))
 		now.cpu_seconds +=
@@ -248,6 +255,7 @@ int writer_start(struct daemon *daemon)
 	}
 	aggregate_free(daemon->ended.aggregate);
 	aggregate_free(daemon->ended.calls.aggregate);
+	pages_next(daemon);
 	daemon->ended.aggregate = daemon->ended.calls.aggregate = NULL;
 	if (err) {
 		write_failed(daemon, strerror(-err));

@@ -20,6 +20,7 @@
 
 #define CPU_PREFIX "cpu-" /* also the prefix of sets */
 #define CUDA_PREFIX "cuda-"
+#define MEMORY_PREFIX "memory-"
 
 static const struct {
 	const char *prefix, *suffix, *latest;
@@ -30,7 +31,15 @@ static const struct {
 	[STORE_CUDA_PPROF] = { CUDA_PREFIX, ".pb.gz", "latest.cuda.pb.gz" },
 	[STORE_CUDA_FOLDED] = { CUDA_PREFIX, ".folded", "latest.cuda.folded" },
 	[STORE_CUDA_HTML] = { CUDA_PREFIX, ".html", "latest.cuda.html" },
+	[STORE_MEMORY_PPROF] = { MEMORY_PREFIX, ".pb.gz", "latest.memory.pb.gz" },
+	[STORE_MEMORY_FOLDED] = { MEMORY_PREFIX, ".folded", "latest.memory.folded" },
+	[STORE_MEMORY_HTML] = { MEMORY_PREFIX, ".html", "latest.memory.html" },
 };
+
+unsigned int store_part_of(enum store_file file)
+{
+	return file < STORE_CUDA_PPROF ? 0 : file < STORE_MEMORY_PPROF ? STORE_CUDA : STORE_MEMORY;
+}
 
 const char *store_latest_name(enum store_file file)
 {

@@ -486,9 +486,9 @@ static void set_init(struct store_set *set)
 		set->fds[file] = -1;
 }
 
-static int begin(struct store *store, struct store_set *set, enum store_file nr_files,
-		 const struct store_limits *limits, uint64_t now_seconds,
-		 struct store_counts *counts)
+int store_begin(struct store *store, struct store_set *set, unsigned int parts,
+		const struct store_limits *limits, uint64_t now_seconds,
+		struct store_counts *counts)
 {
 	enum store_file file;
 	int err;
@@ -500,25 +500,15 @@ static int begin(struct store *store, struct store_set *set, enum store_file nr_
 	prune(store, limits, RESERVE_AS_LAST, now_seconds, counts);
 	set_init(set);
 	set->open = true;
-	for (file = 0; file < nr_files && !err; file++) {
+	for (file = 0; file < STORE_NR_FILES && !err; file++) {
+		if ((store_part_of(file) & parts) != store_part_of(file))
+			continue;
 		set->fds[file] = temporary_open(store, set->temporary[file]);
 		err = set->fds[file] < 0 ? set->fds[file] : 0;
 	}
 	if (err)
 		store_abort(store, set);
 	return err;
-}
-
-int store_begin(struct store *store, struct store_set *set, const struct store_limits *limits,
-		uint64_t now_seconds, struct store_counts *counts)
-{
-	return begin(store, set, STORE_NR_CPU_FILES, limits, now_seconds, counts);
-}
-
-int store_begin_cuda(struct store *store, struct store_set *set, const struct store_limits *limits,
-		     uint64_t now_seconds, struct store_counts *counts)
-{
-	return begin(store, set, STORE_NR_FILES, limits, now_seconds, counts);
 }
 
 void store_abort(struct store *store, struct store_set *set)

@@ -5,8 +5,8 @@
 /*
  * The folder of the daemon. It has one set of files per interval:
  * cpu-<start, UTC yyyymmddThhmmssZ>-<seconds>s[-<n>].{pb.gz,folded,html}; with --gpu also
- * cuda-<the same>. The links latest.* and latest.cuda.* lead to the files of the newest set. A file
- * is written whole or not at all.
+ * cuda-<the same>, with --memory memory-<the same>. The links latest.*, latest.cuda.* and latest.memory.*
+ * lead to the files of the newest set. A file is written whole or not at all.
  *
  * One store at a time uses a folder: flock(2) locks it until the last process with a copy of the
  * descriptor has ended. Only regular files with such names belong to the store: it does not count,
@@ -26,10 +26,18 @@ enum store_file {
 	STORE_CUDA_PPROF, /* calls of CUDA and NCCL, with --gpu */
 	STORE_CUDA_FOLDED,
 	STORE_CUDA_HTML,
+	STORE_MEMORY_PPROF, /* resident memory, with --memory */
+	STORE_MEMORY_FOLDED,
+	STORE_MEMORY_HTML,
 	STORE_NR_FILES
 };
 
 #define STORE_NR_CPU_FILES STORE_CUDA_PPROF /* in every set */
+#define STORE_CUDA 1U /* parts that a set may have, too */
+#define STORE_MEMORY 2U
+
+/* 0: of every set; or STORE_CUDA, STORE_MEMORY. */
+unsigned int store_part_of(enum store_file file);
 
 #define STORE_NAME_MAX 64
 
@@ -109,11 +117,9 @@ int store_prune(struct store *store, const struct store_limits *limits, uint64_t
  * one. Removes old sets until one more set of the newest one's size fits into limits; without limits
  * (NULL), here and in store_commit(), nothing is removed. store_commit() or store_abort() must follow.
  */
-int store_begin_cuda(struct store *store, struct store_set *set, const struct store_limits *limits,
-		     uint64_t now_seconds, struct store_counts *counts);
-/* The same without the CUDA files. */
-int store_begin(struct store *store, struct store_set *set, const struct store_limits *limits,
-		uint64_t now_seconds, struct store_counts *counts);
+int store_begin(struct store *store, struct store_set *set, unsigned int parts,
+		const struct store_limits *limits, uint64_t now_seconds,
+		struct store_counts *counts);
 /*
  * Gives the files their names (start: Unix time), and makes latest.* lead to them. After an error
  * nothing is left of the set.

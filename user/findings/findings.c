@@ -55,6 +55,8 @@
 #define GROWTH_PARTS 3
 #define GROWTH_PART_SHARE 0.15
 
+#define KILL_BYTES (16 * MIB) /* unless the OOM killer chose the process */
+
 #define THROTTLED_PERIODS_MIN 10
 #define THROTTLED_SHARE 0.1
 #define THROTTLED_NS (100 * MS)
@@ -521,7 +523,8 @@ void findings_of_memory(struct findings *findings, const struct memory_fact *fac
 
 void findings_of_kill(struct findings *findings, const struct kill_fact *fact)
 {
-	struct finding *finding = add(findings, FINDING_KILLED);
+	bool is_large = fact->oom || fact->held_bytes >= KILL_BYTES;
+	struct finding *finding = is_large ? add(findings, FINDING_KILLED) : NULL;
 	char by[64] = "by the kernel", limit[96] = "", holder[FINDING_HOLDER_MAX] = "";
 
 	if (!finding)

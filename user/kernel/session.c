@@ -559,21 +559,26 @@ bool session_run_stats(const struct session *session, uint64_t *ret_runs, uint64
 	return true;
 }
 
+static uint64_t nr_not_run(const struct bpf_program *program)
+{
+	struct bpf_prog_info info = { 0 };
+	__u32 len = sizeof(info);
+	int fd = bpf_program__fd(program);
+
+	return fd >= 0 && !bpf_obj_get_info_by_fd(fd, &info, &len) ? info.recursion_misses : 0;
+}
+
+uint64_t session_nr_pages_not_seen(const struct session *session)
+{
+	return nr_not_run(session->skel->progs.page_allocated) +
+	       nr_not_run(session->skel->progs.page_freed);
+}
+
 uint64_t session_nr_not_run(const struct session *session)
 {
-	struct bpf_prog_info info;
 	struct bpf_program *program;
 	uint64_t nr = 0;
-	__u32 len;
-	int fd;
 
-	bpf_object__for_each_program(program, session->skel->obj)
-	{
-		info = (struct bpf_prog_info){ 0 };
-		len = sizeof(info);
-		fd = bpf_program__fd(program);
-		if (fd >= 0 && !bpf_obj_get_info_by_fd(fd, &info, &len))
-			nr += info.recursion_misses;
-	}
-	return nr;
+	bpf_object__for_each_program(program, session->skel->obj) nr += nr_not_run(program);
+	return nr - session_nr_pages_not_seen(session);
 }

@@ -126,5 +126,7 @@ bool session_run_stats(const struct session *session, uint64_t *ret_runs, uint64
  * newer kernels (7.0+) may preempt it, or an interrupt came.
  */
 uint64_t session_nr_not_run(const struct session *session);
+/* With session_options.pages: pages whose allocation or end was not seen for that reason, few of them in the sample. */
+uint64_t session_nr_pages_not_seen(const struct session *session);
 
 #endif

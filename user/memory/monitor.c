@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/background.h"
+#include "base/cleanup.h"
 #include "base/exit_status.h"
 #include "base/log.h"
 #include "base/strtab.h"
@@ -16,6 +18,7 @@
 #include "proc/processes.h"
 #include "proc/usage.h"
 #include "profile/aggregate.h"
+#include "profile/aggregate_rollover.h"
 #include "profile/profile.h"
 #include "profile/stats.h"
 
@@ -51,13 +54,21 @@ static struct resident *resident_get(struct memory_monitor *m, uint32_t pid, uin
 	return resident;
 }
 
+static bool is_watched(const struct memory_monitor *m, const struct aggregate_input *input)
+{
+	return !m->wants || m->wants(m->arg, input);
+}
+
 static void on_page(struct memory_monitor *m, const struct aggregate_input *input)
 {
 	const struct bpfprof_sample *s = input->sample;
-	struct resident *resident = resident_get(m, s->task.pid, s->task.start_ns);
+	struct resident *resident;
 	const uint64_t no_leaf = 0;
 	struct sampled_page *page;
 
+	if (!is_watched(m, input))
+		return;
+	resident = resident_get(m, s->task.pid, s->task.start_ns);
 	if (resident) {
 		resident->own_pid = input->own_pid;
 		memcpy(resident->name, s->leader_comm, sizeof(resident->name) - 1);
@@ -121,7 +132,9 @@ int memory_monitor_open(struct memory_monitor *m, struct sampler *sampler,
 {
 	int err;
 
-	*m = (struct memory_monitor){ .sampler = sampler, .question = options->question };
+	*m = (struct memory_monitor){ .sampler = sampler,
+				      .question = options->question,
+				      .bytes = bytes };
 	steady_stacks_init(&m->steady);
 	hash_table_init(&m->pages, MAX_PAGES, struct sampled_page, page);
 	hash_table_init(&m->residents, MAX_RESIDENTS, struct resident, key);
@@ -162,7 +175,7 @@ static bool input_make(struct memory_monitor *m, const struct process_key *key, 
 		.task = { .pid = key->pid, .tid = key->pid, .start_ns = key->start_ns }
 	};
 	memcpy(sample->leader_comm, name, strnlen(name, sizeof(sample->leader_comm)));
-	return sampler_input(m->sampler, &view, ret);
+	return sampler_input(m->sampler, &view, ret) && is_watched(m, ret);
 }
 
 /* Opens the account of a process if it is watched. */
@@ -195,18 +208,51 @@ static void resident_find(struct memory_monitor *m, const struct process *proces
 		log_debug("pid %u: its mappings cannot be read", own_pid);
 }
 
+static bool has_account(const struct memory_monitor *m, const struct process *process)
+{
+	const struct session *session = &m->sampler->reader.session;
+
+	return process->dead || process_map_find(&m->residents, process->pid, process->start_ns) ||
+	       (session->options.filter && !session_is_target(session, (pid_t)process->pid));
+}
+
 /* Opens accounts of watched processes that have none. */
 static void residents_find(struct memory_monitor *m)
 {
-	const struct session *session = &m->sampler->reader.session;
+	struct processes *processes = m->sampler->reader.processes;
+	__cleanup(free_mem) uint32_t *pids = calloc(MAX_RESIDENTS, sizeof(*pids));
 	struct process *process;
+	size_t nr = 0, i;
 
-	for (process = processes_first(m->sampler->reader.processes); process;
+	for (process = processes_first(processes); process && pids && nr < MAX_RESIDENTS;
 	     process = hash_table_next(process))
-		if (!process->dead &&
-		    !process_map_find(&m->residents, process->pid, process->start_ns) &&
-		    (!session->options.filter || session_is_target(session, (pid_t)process->pid)))
+		if (!has_account(m, process))
+			pids[nr++] = process->pid;
+	for (i = 0; i < nr; i++) { /* others may change the table while one is read */
+		process = processes_find(processes, pids[i]);
+		if (process && !has_account(m, process))
 			resident_find(m, process);
+	}
+}
+
+static void find_job(void *arg, const void *data, size_t bytes, bool late)
+{
+	(void)data;
+	(void)bytes;
+	(void)late;
+	residents_find(arg);
+}
+
+/* Reading mappings may take long: a job does it, if there is a thread for jobs. */
+static void residents_find_soon(struct memory_monitor *m)
+{
+	const struct background_job job = { .fn = find_job, .arg = m };
+	struct background *background = m->sampler->background;
+
+	if (!background)
+		residents_find(m);
+	else if (!background_has(background, job.key))
+		background_post(background, &job);
 }
 
 int memory_monitor_start(struct memory_monitor *m)
@@ -347,7 +393,6 @@ static int look_at_all(struct memory_monitor *m)
 	struct resident *resident;
 	int err;
 
-	residents_find(m);
 	m->nr_looks++;
 	/* The kernel's counts come first: the samples of all pages in them are in the ring then. */
 	hash_table_each(&m->residents, resident)
@@ -387,6 +432,7 @@ void memory_monitor_run(struct memory_monitor *m, uint64_t now_ns)
 	if (now_ns < m->next_ns && !held_pages_are_many(m->held) &&
 	    m->pages.nr < MAX_PAGES / 4 * 3 && !is_beyond_peak(m, now_ns))
 		return;
+	residents_find_soon(m);
 	if (look_at_all(m))
 		log_debug("memory: a look failed");
 	peak_pages_note(m);
@@ -437,13 +483,13 @@ static bool is_wanted(const struct memory_monitor *m, const struct held_row *row
 		steady_stacks_has(&m->steady, row));
 }
 
-int memory_monitor_finish(struct memory_monitor *m)
+int memory_monitor_fill(struct memory_monitor *m)
 {
 	const struct memory_answer *answer = memory_monitor_answer(m);
-	int err = look_at_all(m);
+	int err = 0;
 	size_t i;
 
-	if (!err && (m->question == MEMORY_HELD || m->question == MEMORY_GROWN))
+	if (m->question == MEMORY_HELD || m->question == MEMORY_GROWN)
 		err = memory_kills_merge(&m->kills, &m->last);
 	for (i = 0; i < answer->nr_rows && !err; i++)
 		if (is_wanted(m, &answer->rows[i]))
@@ -452,6 +498,46 @@ int memory_monitor_finish(struct memory_monitor *m)
 	for (i = 0; i < answer->nr_accounts && !err && m->question != MEMORY_LEAKS; i++)
 		err = labels_add(m, &answer->accounts[i]);
 	return err;
+}
+
+int memory_monitor_finish(struct memory_monitor *m)
+{
+	residents_find(m);
+	return look_at_all(m) ?: memory_monitor_fill(m);
+}
+
+/* Moves the stacks of pages to another aggregate. */
+static void stacks_move(struct memory_monitor *m, struct aggregate *to)
+{
+	struct memory_answer *last = &m->last;
+	struct aggregate_view view;
+	struct sampled_page *page;
+	size_t i, nr = 0;
+
+	aggregate_view_get(m->aggregate, &view);
+	hash_table_each(&m->pages, page)
+		if (aggregate_rollover(to, &view, &page->at, &page->at)) {
+			m->nr_pages_full++;
+			hash_table_remove(&m->pages, page);
+		}
+	for (i = 0; i < last->nr_rows; i++) {
+		last->rows[nr] = last->rows[i];
+		nr += !aggregate_rollover(to, &view, &last->rows[i].at, &last->rows[nr].at);
+	}
+	last->nr_rows = nr;
+}
+
+void memory_monitor_next(struct memory_monitor *m)
+{
+	struct aggregate *next;
+
+	memory_answer_fini(&m->kills.answer);
+	m->kills = (struct memory_kills){ .nr_over = m->kills.nr_over };
+	if (aggregate_bytes(m->aggregate) < m->bytes / 2 || aggregate_new(&next, false, m->bytes))
+		return;
+	stacks_move(m, next);
+	aggregate_free(m->aggregate);
+	m->aggregate = next;
 }
 
 void memory_profile_values(struct profile *profile)
@@ -465,7 +551,7 @@ void memory_profile_values(struct profile *profile)
 /* The values that the rows read. */
 struct memory_counts {
 	uint64_t kernel[PAGE_NR_COUNTERS];
-	uint64_t looks, pages_full, residents_full, stacks_full, kills_full;
+	uint64_t looks, not_seen, pages_full, residents_full, stacks_full, kills_full;
 };
 
 #define AT(field) offsetof(struct memory_counts, field)
@@ -476,6 +562,9 @@ const struct counter memory_counters[] = {
 	{ COUNTER_MEMORY, "pages_freed", AT(kernel[PAGE_COUNT_FREED]), .help = "of these, freed" },
 	{ COUNTER_MEMORY, "looks", AT(looks),
 	  .help = "times that bpfprof looked which pages are still in use" },
+	{ COUNTER_MEMORY, "pages_not_seen", AT(not_seen),
+	  .help = "pages that were allocated or freed while the CPU ran a program of bpfprof: "
+		  "few of them are in the sample" },
 	{ COUNTER_MEMORY, "pages_kernel_no_room", AT(kernel[PAGE_COUNT_FULL]),
 	  .help = "pages that are missing in the sample: no room in the kernel" },
 	{ COUNTER_MEMORY, "pages_scratch_busy", AT(kernel[PAGE_COUNT_BUSY]),
@@ -499,6 +588,8 @@ const struct counter memory_counters[] = {
 void memory_monitor_stats(const struct memory_monitor *m, struct stats_reasons *dst)
 {
 	struct memory_counts counts = { .looks = m->nr_looks,
+					.not_seen = session_nr_pages_not_seen(
+						&m->sampler->reader.session),
 					.pages_full = m->nr_pages_full,
 					.residents_full = m->nr_residents_full,
 					.stacks_full = m->steady.nr_full,

@@ -23,6 +23,7 @@
 #include "options/memory_options.h"
 
 struct aggregate;
+struct aggregate_input;
 struct held_pages;
 struct profile;
 struct run_stats;
@@ -36,6 +37,10 @@ struct stats_reasons;
 
 struct memory_monitor {
 	struct sampler *sampler;
+	/* Is a process watched that passes the sampler's filters? NULL: yes. */
+	bool (*wants)(void *arg, const struct aggregate_input *input);
+	void *arg;
+	size_t bytes; /* the limit for stacks */
 	struct aggregate *aggregate; /* stacks of all pages; the values are added at the end */
 	struct held_pages *held;
 	struct hash_table pages; /* sampled pages by their key */
@@ -62,6 +67,10 @@ int memory_monitor_start(struct memory_monitor *monitor);
 void memory_monitor_run(struct memory_monitor *monitor, uint64_t now_ns);
 /* Before sampler_stop(): looks for the last time, and adds the answer to the aggregate. 0 or -errno. */
 int memory_monitor_finish(struct memory_monitor *monitor);
+/* Without a look: adds the last answer to the aggregate. 0 or -errno. */
+int memory_monitor_fill(struct memory_monitor *monitor);
+/* For a monitor that runs on after memory_monitor_fill() in a child: forgets stacks that hold nothing, and kills. */
+void memory_monitor_next(struct memory_monitor *monitor);
 /* The answer to the question. */
 const struct memory_answer *memory_monitor_answer(const struct memory_monitor *monitor);
 /* Says in a profile of the aggregate what its values are. */
