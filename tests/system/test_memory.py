@@ -218,6 +218,26 @@ def peak(context):
 
 
 @test()
+def report(context):
+    """report on files of memory: rows without a stack too, and a difference in bytes, not per second."""
+    holder = in_c(context)
+    holder.run("other", 40)
+    memory = Memory(context, "-p", holder.pid)
+    holder.run("big", 64)
+    memory.end()
+    os.rename(context.path("x.pb.gz"), context.path("a.pb.gz"))
+    memory = Memory(context, "-p", holder.pid, "--grown")
+    holder.run("zeroed", 32)
+    memory.end()
+    text = context.bpfprof("report", "a.pb.gz").expect(0).out.decode()
+    check(re.search(r"^ +4\d\.\d MB .*\[before bpfprof\]$", text, re.MULTILINE), text)
+    text = context.bpfprof("report", "a.pb.gz", "--diff", "x.pb.gz").expect(0).out.decode()
+    check("in MiB\n" in text and "error" not in text, text)
+    found = re.search(r"^ +(\d+)\.\d+ +0\.0000 +-(\d+)\.\d+ +\[before bpfprof\]$", text, re.MULTILINE)
+    check(found and found.group(1) == found.group(2) and 39 <= int(found.group(1)) <= 42, text)
+
+
+@test()
 def leaks(context):
     """Only memory that was held for half of the time, by stacks that never gave much of it back."""
     holder = in_c(context)

@@ -132,6 +132,12 @@ static bool is_place(const char *name)
 	       strspn(plus + 3, "0123456789abcdef") == strlen(plus + 3);
 }
 
+static bool is_memory(const char *name)
+{
+	return !strcmp(name, MEMORY_BEFORE) || !strcmp(name, MEMORY_SHARED) ||
+	       !strcmp(name, MEMORY_LOST) || !strcmp(name, MEMORY_DRIFT);
+}
+
 void profile_read_kind(struct profile_read *read, struct profile_location *location)
 {
 	struct strtab *strings = read->builder.strings;
@@ -147,7 +153,7 @@ void profile_read_kind(struct profile_read *read, struct profile_location *locat
 	} else if (!location->mapping && *file) {
 		location->kind = LOCATION_PYTHON;
 	} else if (!location->mapping && len > 2 && name[0] == '[' && name[len - 1] == ']') {
-		location->kind = LOCATION_MARKER;
+		location->kind = is_memory(name) ? LOCATION_CALL : LOCATION_MARKER;
 	} else {
 		location->kind = LOCATION_NATIVE;
 		location->has_symbol = !is_place(name);

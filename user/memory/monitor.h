@@ -30,11 +30,6 @@ struct run_stats;
 struct sampler;
 struct stats_reasons;
 
-#define MEMORY_BEFORE "[before bpfprof]"
-#define MEMORY_SHARED "[shared with parent]"
-#define MEMORY_LOST "[stack lost]"
-#define MEMORY_DRIFT "[drift]"
-
 struct memory_monitor {
 	struct sampler *sampler;
 	/* Is a process watched that passes the sampler's filters? NULL: yes. */

@@ -27,6 +27,12 @@ enum location_kind {
 	LOCATION_CALL = 5, /* a call of CUDA or NCCL, or the GPU kernel that it launches */
 };
 
+/* Rows of memory that has no stack: a location of the kind CALL. */
+#define MEMORY_BEFORE "[before bpfprof]"
+#define MEMORY_SHARED "[shared with parent]"
+#define MEMORY_LOST "[stack lost]"
+#define MEMORY_DRIFT "[drift]"
+
 /* The numbers of the calls that a sample stands for. */
 enum profile_call_value {
 	PROFILE_CALLS,

@@ -18,6 +18,7 @@
 
 #define MAX_JOINED_BYTES ((size_t)1 << 30)
 #define MAX_TEXT_BYTES (64U << 20)
+#define MIB (1 << 20)
 #define LIKELY 2 /* a difference of this many sampling errors is probably real */
 #define CERTAIN 3
 #define BY_CHANCE 0.0455 /* share of equal values that differ by more than LIKELY errors */
@@ -102,6 +103,15 @@ static uint64_t weight_of(const struct profile_diff *diff, const struct profile_
 	return only_counts(diff) ? sample->count : sample->value_ns;
 }
 
+/* Does the value exist at one moment, as memory does? Then it is in MiB, and not per second. */
+static bool is_level(const struct profile_diff *diff)
+{
+	const struct profile *profile = diff->sides[0].profile;
+
+	return !only_counts(diff) &&
+	       text_begins(strtab_get(profile->strings, profile->value.type), "inuse_");
+}
+
 /*
  * Sets the scale of a side: one second of samples per second counts as 1; for shares all samples
  * are 100.
@@ -125,12 +135,16 @@ static int scale_side(struct profile_diff *diff, size_t index)
 		parts = (double)side->nr_processes;
 	if (diff->per == DIFF_PER_SHARE)
 		scale = 100 / all;
+	else if (is_level(diff))
+		scale = 1.0 / MIB / parts;
 	else
 		scale = 1e9 / (double)profile->duration_ns / parts;
 	if (diff->per != DIFF_PER_SHARE && !only_counts(diff) && profile_is_time(profile))
 		scale /= 1e9;
 	diff->numbers.scale[index] = scale;
-	diff->numbers.sample[index] = profile_counts_calls(profile) ? 0 : scale * all / count;
+	/* Of memory, the counts are pages, and not their samples. */
+	diff->numbers.sample[index] =
+		profile_counts_calls(profile) || is_level(diff) ? 0 : scale * all / count;
 	return 0;
 }
 
@@ -144,7 +158,10 @@ static void name_unit(struct profile_diff *diff)
 	bool counts = only_counts(diff) || (profile_counts_calls(profile) &&
 					    profile->value.type == profile->value.count_type);
 
-	if (diff->per == DIFF_PER_SHARE)
+	if (is_level(diff) && diff->per != DIFF_PER_SHARE)
+		snprintf(diff->unit, sizeof(diff->unit), "MiB%s",
+			 parts[diff->per] + strlen("per second"));
+	else if (diff->per == DIFF_PER_SHARE)
 		snprintf(diff->unit, sizeof(diff->unit), "percent of all %s",
 			 profile_counted(profile));
 	else if (!only_counts(diff) && profile_is_time(profile))
@@ -338,7 +355,9 @@ static void add_tables(struct buf *dst, const struct profile_diff *diff, const s
 	add_rows(dst, rows, nr, 1, options->rows, exact);
 	add_rows(dst, rows, nr, -1, options->rows, exact);
 	if (exact) {
-		buf_add_str(dst, "\nEach call is counted: there is no error of sampling.\n");
+		if (!is_level(diff))
+			buf_add_str(dst,
+				    "\nEach call is counted: there is no error of sampling.\n");
 		return;
 	}
 	buf_printf(dst,
