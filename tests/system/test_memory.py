@@ -361,6 +361,28 @@ def out_of_memory(context):
 
 
 @test()
+def beside_samples(context):
+    """record --memory: both profiles of one run."""
+    holder = in_c(context)
+    recording = context.start("record", "--memory", "-F", 499, "-p", holder.pid, "-o", "x.pb.gz", "-o", "x.folded",
+                              "--stats", "x.json")
+    context.sampling(recording)
+    holder.run("big", 96)
+    holder.run("churn", 1600)
+    time.sleep(0.5)
+    recording.send_signal(signal.SIGINT)
+    context.finish(recording, 60).expect(0)
+    compare(context, of_pid(Pprof(context.read("x.memory.pb.gz")), holder.pid), {"big": 96 * MIB, "churn": 0}, 512 << 10)
+    cpu = Pprof(context.read("x.pb.gz"))
+    check(cpu.sample_types == ["samples/count", "cpu/nanoseconds"] and
+          "churn" in context.text("x.folded") and "big" in context.text("x.memory.folded"), "%s" % cpu.sample_types)
+    check(context.json("x.json")["memory"]["pages_sampled"] > 1000, "%s" % context.json("x.json")["memory"])
+    for words, says in ((["-o", "x.pb.gz", "-o", "x.memory.pb.gz"], "x.memory.pb.gz"),):
+        done = context.bpfprof("record", "--memory", *words).expect(2)
+        check(says in done.err.decode(), done.text)
+
+
+@test()
 def intervals(context):
     """daemon --memory: what is held at the end of each interval, beside the samples; a kill is logged, with its function."""
     holder, victim = in_c(context), in_c(context)

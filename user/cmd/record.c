@@ -150,6 +150,8 @@ static void loop(struct recording *rec, int signal_fd)
 		now_ns = time_monotonic_ns();
 		if (rec->options->capture.session.gpu && gpu_monitor_run(&rec->watch, now_ns))
 			wait_ms = 0;
+		if (rec->options->capture.session.pages)
+			memory_monitor_run(&rec->pages, now_ns);
 		record_findings_tick(rec->findings, now_ns);
 		memory_poll(rec, now_ns);
 		if (now_ns >= tick_ns) {
@@ -266,7 +268,7 @@ static int idle_fold(struct recording *rec, struct profile *profile)
 
 static int profile_finish(struct recording *rec, const struct profile *calls)
 {
-	struct profile profile = { 0 };
+	struct profile profile = { 0 }, memory = { 0 };
 	struct aggregate_view view;
 	int err, hidden = 0, status;
 
@@ -297,10 +299,13 @@ static int profile_finish(struct recording *rec, const struct profile *calls)
 		say_nothing_matched(rec);
 	record_findings_waits(rec->findings, &profile);
 	record_findings_make(rec->findings, profile.duration_ns);
-	status = recording_write(rec, &profile, calls);
+	err = recording_memory_profile(rec, &memory);
+	status = recording_write(rec, &profile, calls,
+				 rec->options->capture.session.pages && !err ? &memory : NULL);
 	record_findings_report(rec->findings);
 	profile_fini(&profile);
-	return status;
+	profile_fini(&memory);
+	return err ? EXIT_FAILED : status;
 }
 
 /* Opens the probes of calls, limited to --steps. Returns an exit status. */
@@ -377,6 +382,7 @@ static void teardown(struct recording *rec)
 {
 	child_command_close(&rec->command);
 	calls_close(rec);
+	memory_monitor_close(&rec->pages);
 	record_findings_free(rec->findings);
 	record_timeline_free(rec->timeline);
 	sampler_close(&rec->sampler);
@@ -413,6 +419,8 @@ static int start(struct recording *rec)
 		gpu_monitor_log(&rec->watch);
 	}
 	status = recording_timeline_start(rec);
+	if (!status)
+		status = recording_memory_start(rec);
 	if (status)
 		return status;
 	return child_command_release(&rec->command);
@@ -443,6 +451,8 @@ static int run(struct recording *rec, int signal_fd)
 	sampler_observe(&rec->sampler, on_event, rec);
 	if (!status && rec->options->capture.session.gpu)
 		status = calls_open(rec);
+	if (!status)
+		status = recording_memory_open(rec);
 	if (!status && rec->options->findings &&
 	    record_findings_new(&rec->findings, &rec->sampler, rec->options->capture.host_root,
 				samples_are_chosen(rec->options), !rec->options->trace)) {
@@ -462,6 +472,7 @@ static int run(struct recording *rec, int signal_fd)
 	rotate.times = rec->times;
 	if (rec->times)
 		sampler_waits_end(&rec->sampler, &rotate);
+	recording_memory_end(rec);
 	sampler_stop(&rec->sampler);
 	if (record_timeline_finish(rec->timeline, rec->end_mono_ns))
 		log_error("the timeline cannot be sorted: no memory or disk space");

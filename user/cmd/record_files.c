@@ -45,13 +45,13 @@ static bool has_pid(const char *pattern)
 struct file_of {
 	struct output_names names;
 	bool with_pid_always;
-	bool calls; /* the file has the GPU's calls */
+	const char *infix; /* of a file beside another; NULL: none */
 };
 
 static int path_make(struct buf *dst, const char *pattern, const struct file_of *of)
 {
 	__cleanup(buf_fini) struct buf with_pid = { .max = PATH_MAX };
-	__cleanup(buf_fini) struct buf of_calls = { .max = PATH_MAX };
+	__cleanup(buf_fini) struct buf beside = { .max = PATH_MAX };
 	bool standard = !strcmp(pattern, "-");
 
 	if (of->with_pid_always && !has_pid(pattern) && !standard) {
@@ -60,11 +60,11 @@ static int path_make(struct buf *dst, const char *pattern, const struct file_of 
 			return buf_error(&with_pid);
 		pattern = with_pid.data;
 	}
-	if (of->calls && !standard) {
-		output_path_insert(&of_calls, pattern, RECORD_CALLS_INFIX);
-		if (buf_error(&of_calls))
-			return buf_error(&of_calls);
-		pattern = of_calls.data;
+	if (of->infix && !standard) {
+		output_path_insert(&beside, pattern, of->infix);
+		if (buf_error(&beside))
+			return buf_error(&beside);
+		pattern = beside.data;
 	}
 	return output_expand_path(dst, pattern, &of->names);
 }
@@ -88,14 +88,18 @@ int recording_check_outputs(const struct record_options *options)
 	size_t i;
 
 	for (i = 0; i < options->nr_outputs; i++) {
-		of.calls = false;
+		of.infix = NULL;
 		if (check_one(options->outputs[i].path, &of))
 			return EXIT_FAILED;
-		of.calls = options->capture.session.gpu;
-		if (of.calls && check_one(options->outputs[i].path, &of))
+		of.infix = RECORD_CALLS_INFIX;
+		if (options->capture.session.gpu && check_one(options->outputs[i].path, &of))
+			return EXIT_FAILED;
+		of.infix = RECORD_MEMORY_INFIX;
+		if (options->capture.session.pages && check_one(options->outputs[i].path, &of))
 			return EXIT_FAILED;
 	}
-	of.with_pid_always = of.calls = false;
+	of.with_pid_always = false;
+	of.infix = NULL;
 	if (options->stats_path && check_one(options->stats_path, &of))
 		return EXIT_FAILED;
 	return EXIT_DONE;
@@ -153,12 +157,12 @@ static struct file_of file_of(const struct recording *rec)
 }
 
 /*
- * part: NULL for the whole profile. calls: the profile is that of the GPU's calls, which goes only
- * into files.
+ * part: NULL for the whole profile. infix: the profile is one beside that of the CPU, and goes only into
+ * files.
  */
 static int write_one(const struct recording *rec, const struct profile *profile,
 		     const struct profile_part *part, const struct record_output *output,
-		     bool calls)
+		     const char *infix)
 {
 	bool is_process = part && rec->options->split == RECORD_SPLIT_PROCESS;
 	struct output_options options = {
@@ -171,7 +175,7 @@ static int write_one(const struct recording *rec, const struct profile *profile,
 	struct file_of of = file_of(rec);
 	int err;
 
-	if (output->format == OUTPUT_TRACE || (calls && !strcmp(output->path, "-")))
+	if (output->format == OUTPUT_TRACE || (infix && !strcmp(output->path, "-")))
 		return 0;
 	if (!options.several)
 		worker_of(&worker, profile);
@@ -179,7 +183,7 @@ static int write_one(const struct recording *rec, const struct profile *profile,
 		of.names.pid = part->pid;
 	of.names.worker = buf_error(&worker) ? NULL : worker.data;
 	of.with_pid_always = is_process;
-	of.calls = calls;
+	of.infix = infix;
 	err = path_make(&path, output->path, &of);
 	if (!err && part && part->pod)
 		err = path_put_pod(&path, part);
@@ -188,7 +192,8 @@ static int write_one(const struct recording *rec, const struct profile *profile,
 	return output_files_report(output->path, path.data, err);
 }
 
-static int write_parts(const struct recording *rec, const struct profile *profile, bool calls)
+static int write_parts(const struct recording *rec, const struct profile *profile,
+		       const char *infix)
 {
 	enum profile_cut by =
 		rec->options->split == RECORD_SPLIT_POD ? PROFILE_CUT_PODS : PROFILE_CUT_PROCESSES;
@@ -208,7 +213,7 @@ static int write_parts(const struct recording *rec, const struct profile *profil
 		for (k = 0; k < rec->options->nr_outputs; k++)
 			if (part.profile.nr_samples || nr == 1)
 				failed |= write_one(rec, &part.profile, &part,
-						    &rec->options->outputs[k], calls) != 0;
+						    &rec->options->outputs[k], infix) != 0;
 		profile_part_fini(&part);
 	}
 	if (err)
@@ -300,30 +305,33 @@ static int print_summary(const struct recording *rec, const struct profile *prof
 	return err != 0;
 }
 
-static int write_all(const struct recording *rec, const struct profile *profile, bool calls)
+static int write_all(const struct recording *rec, const struct profile *profile, const char *infix)
 {
 	int failed = 0;
 	size_t i;
 
 	if (rec->options->split != RECORD_SPLIT_NODE)
-		return write_parts(rec, profile, calls);
+		return write_parts(rec, profile, infix);
 	for (i = 0; i < rec->options->nr_outputs; i++)
-		failed |= write_one(rec, profile, NULL, &rec->options->outputs[i], calls) != 0;
+		failed |= write_one(rec, profile, NULL, &rec->options->outputs[i], infix) != 0;
 	return failed;
 }
 
 int recording_write(struct recording *rec, const struct profile *profile,
-		    const struct profile *calls)
+		    const struct profile *calls, const struct profile *memory)
 {
 	int failed = print_summary(rec, profile);
 
-	failed |= write_all(rec, profile, false);
+	failed |= write_all(rec, profile, NULL);
 	failed |= write_timelines(rec, profile);
-	if (calls && output_files_have_standard(rec->options))
-		log_info("standard output has the profile of the CPU: the profile of calls goes "
-			 "into files alone");
+	if ((calls || memory) && output_files_have_standard(rec->options))
+		log_info("standard output has the profile of the CPU: the profile of %s goes "
+			 "into files alone",
+			 calls ? "calls" : "memory");
 	if (calls)
-		failed |= write_all(rec, calls, true);
+		failed |= write_all(rec, calls, RECORD_CALLS_INFIX);
+	if (memory)
+		failed |= write_all(rec, memory, RECORD_MEMORY_INFIX);
 	failed |= write_stats(rec) != 0;
 	return failed ? EXIT_FAILED : EXIT_DONE;
 }

@@ -14,6 +14,7 @@
 #include "capture/sampler.h"
 #include "cmd/child_command.h"
 #include "gpu/monitor.h"
+#include "memory/monitor.h"
 #include "profile/profile.h"
 #include "profile/stats.h"
 
@@ -41,6 +42,8 @@ struct recording {
 	struct sampler sampler;
 	struct aggregate *aggregate;
 	struct gpu_monitor watch; /* with --gpu */
+	struct memory_monitor pages; /* with --memory */
+	struct run_stats memory_stats; /* of its profile */
 	struct thread_times *times; /* NULL without --wall and --off-cpu */
 	struct hash_table seen;
 	struct memory_watch memory;
@@ -63,8 +66,15 @@ void recording_stats(struct recording *rec);
 int recording_check_outputs(const struct record_options *options);
 /* record_files.c: begins a timeline if one is wanted, after sampling has begun. An exit status. */
 int recording_timeline_start(struct recording *rec);
-/* calls: of the GPU, to be written beside it; NULL without --gpu. */
+/* calls, memory: to be written beside it; NULL without --gpu, --memory. */
 int recording_write(struct recording *rec, const struct profile *profile,
-		    const struct profile *calls);
+		    const struct profile *calls, const struct profile *memory);
+
+/* record_memory.c. Without --memory these do nothing, and the profile stays empty. */
+int recording_memory_open(struct recording *rec); /* an exit status */
+int recording_memory_start(struct recording *rec); /* the same; after sampler_start() */
+void recording_memory_end(struct recording *rec); /* before sampler_stop() */
+/* With symbols, and findings in place of those of record. 0 or -errno, which is reported. */
+int recording_memory_profile(struct recording *rec, struct profile *ret);
 
 #endif

@@ -115,6 +115,35 @@ size_t findings_left_out(const struct findings *findings)
 	return all - findings->nr;
 }
 
+/* Adds a finding. NULL: there are enough of this kind. */
+static struct finding *add(struct findings *findings, enum finding_kind kind)
+{
+	struct finding *finding;
+
+	if (findings->nr_of_kind[kind]++ >= FINDINGS_MAX_OF_KIND)
+		return NULL;
+	finding = &findings->list[findings->nr++];
+	finding->kind = kind;
+	return finding;
+}
+
+void findings_replace(struct findings *findings, enum finding_kind kind, const struct findings *by)
+{
+	struct finding *finding;
+	size_t nr = 0, i;
+
+	for (i = 0; i < findings->nr; i++)
+		if (findings->list[i].kind != kind)
+			findings->list[nr++] = findings->list[i];
+	findings->nr = nr;
+	findings->nr_of_kind[kind] = 0;
+	for (i = 0; i < by->nr; i++) {
+		finding = add(findings, by->list[i].kind);
+		if (finding)
+			*finding = by->list[i];
+	}
+}
+
 void findings_json(struct buf *json, const struct findings *findings)
 {
 	const struct finding *finding;
@@ -145,18 +174,6 @@ void findings_report(const struct findings *findings)
 			 findings->list[i].command);
 	if (left)
 		log_info("finding: and %zu more like these", left);
-}
-
-/* Adds a finding. NULL: there are enough of this kind. */
-static struct finding *add(struct findings *findings, enum finding_kind kind)
-{
-	struct finding *finding;
-
-	if (findings->nr_of_kind[kind]++ >= FINDINGS_MAX_OF_KIND)
-		return NULL;
-	finding = &findings->list[findings->nr++];
-	finding->kind = kind;
-	return finding;
 }
 
 static void __attribute__((format(printf, 2, 3)))

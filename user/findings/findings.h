@@ -57,6 +57,8 @@ struct findings {
 /* The name in JSON: `short_tasks` and so on. */
 const char *finding_name(enum finding_kind kind);
 size_t findings_left_out(const struct findings *findings);
+/* Drops those of that kind, and adds all of another list. */
+void findings_replace(struct findings *findings, enum finding_kind kind, const struct findings *by);
 /* Adds a member `findings` to a JSON object: an array of {kind, text, command}. */
 void findings_json(struct buf *json, const struct findings *findings);
 /* Logs all. */

@@ -337,6 +337,13 @@ void record_findings_waits(struct record_findings *findings, const struct profil
 	}
 }
 
+void record_findings_replace(struct record_findings *findings, enum finding_kind kind,
+			     const struct findings *by)
+{
+	if (findings)
+		findings_replace(&findings->found, kind, by);
+}
+
 void record_findings_report(const struct record_findings *findings)
 {
 	if (findings)

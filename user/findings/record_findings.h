@@ -13,6 +13,7 @@
 
 #include "base/counters.h"
 #include "bpfprof.h"
+#include "findings/findings.h"
 
 struct aggregate_input;
 struct buf;
@@ -52,6 +53,9 @@ void record_findings_end(struct record_findings *findings, uint64_t now_ns);
 void record_findings_make(struct record_findings *findings, uint64_t duration_ns);
 /* Before record_findings_make(): a finished profile of time that includes waiting. */
 void record_findings_waits(struct record_findings *findings, const struct profile *profile);
+/* Puts findings of others in place of those of that kind; after record_findings_make(). */
+void record_findings_replace(struct record_findings *findings, enum finding_kind kind,
+			     const struct findings *by);
 void record_findings_report(const struct record_findings *findings);
 /* As findings_json(). */
 void record_findings_json(struct buf *json, const struct record_findings *findings);

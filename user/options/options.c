@@ -167,6 +167,10 @@ static const struct flag record_rows[] = {
 	  "--wall, --off-cpu: above each wait the thread that ended\nit, and its stack", FLAG_BOOL,
 	  RECORD_AT(capture.session.wakers) },
 	{ "gil", NULL, "only Python threads that hold the GIL", FLAG_BOOL, RECORD_AT(capture.gil) },
+	{ "memory", NULL,
+	  "which functions hold resident memory, too: x.pb.gz is\nof the CPU, x.memory.pb.gz of "
+	  "memory",
+	  FLAG_BOOL, RECORD_AT(capture.session.pages) },
 	{ "gpu", NULL,
 	  "CUDA and NCCL calls too, in files beside the others:\n"
 	  "x.pb.gz is of the CPU, x.cuda.pb.gz of the calls",
@@ -234,9 +238,9 @@ int record_check_command(void *object, struct buf *error)
 	return 0;
 }
 
-/* Checks that the file of calls beside path is not another file of the command line. */
-static int check_calls_path(const struct record_options *options, const char *path,
-			    struct buf *error)
+/* Checks that the file that a flag adds beside path is not another file of the command line. */
+static int check_beside(const struct record_options *options, const char *path, const char *infix,
+			const char *flag, struct buf *error)
 {
 	__cleanup(buf_fini) struct buf calls = { .max = PATH_MAX };
 	bool taken;
@@ -244,17 +248,17 @@ static int check_calls_path(const struct record_options *options, const char *pa
 
 	if (!strcmp(path, "-"))
 		return 0;
-	output_path_insert(&calls, path, RECORD_CALLS_INFIX);
+	output_path_insert(&calls, path, infix);
 	if (buf_error(&calls))
-		return value_refuse(error, "--gpu: a file name is too long");
+		return value_refuse(error, "a file name is too long");
 	taken = options->stats_path && outputs_same_path(options->stats_path, calls.data);
 	for (i = 0; i < options->nr_outputs; i++)
 		taken |= outputs_same_path(options->outputs[i].path, calls.data);
 	if (!taken)
 		return 0;
-	buf_add_str(error, "--gpu: ");
+	buf_printf(error, "%s: ", flag);
 	text_add_typed(error, calls.data);
-	buf_add_str(error, " is the file of calls beside another, and a flag names it, too");
+	buf_add_str(error, " is written beside another, and a flag names it, too");
 	return -EINVAL;
 }
 
@@ -272,8 +276,11 @@ int record_check_files(void *object, struct buf *error)
 			buf_add_str(error, ": this file is already named by -o");
 			return -EINVAL;
 		}
-		if (options->capture.session.gpu && options->outputs[i].format != OUTPUT_TRACE &&
-		    check_calls_path(options, path, error))
+		if (options->outputs[i].format != OUTPUT_TRACE &&
+		    ((options->capture.session.gpu &&
+		      check_beside(options, path, RECORD_CALLS_INFIX, "--gpu", error)) ||
+		     (options->capture.session.pages &&
+		      check_beside(options, path, RECORD_MEMORY_INFIX, "--memory", error))))
 			return -EINVAL;
 		if (options->split != RECORD_SPLIT_NODE && !strcmp(path, "-") &&
 		    options->outputs[i].format != OUTPUT_TRACE)

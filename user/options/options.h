@@ -30,6 +30,7 @@ enum record_split { RECORD_SPLIT_NODE, RECORD_SPLIT_POD, RECORD_SPLIT_PROCESS };
 
 /* x.pb.gz has the profile of the CPU, x.cuda.pb.gz that of GPU calls. */
 #define RECORD_CALLS_INFIX ".cuda"
+#define RECORD_MEMORY_INFIX ".memory"
 
 struct record_output {
 	char *path; /* pattern with % forms, or "-"; never empty */
