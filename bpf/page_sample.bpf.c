@@ -163,6 +163,24 @@ static __always_inline void old_free(struct bpfprof_page_control *control, __u64
 		page_count(control, PAGE_COUNT_OLD_FULL);
 }
 
+static __always_inline void page_moved_send(__u64 page)
+{
+	struct bpfprof_held_page *held = bpf_map_lookup_elem(&held_pages, &page);
+	struct bpfprof_page_moved *e;
+
+	if (!held)
+		return;
+	e = bpf_ringbuf_reserve(&ring, sizeof(*e), 0);
+	if (!e) {
+		count_add(BPFPROF_COUNT_EVENT_LOST, 1);
+		return;
+	}
+	record_fill(&e->rec, BPFPROF_KIND_PAGE_MOVED, sizeof(*e));
+	e->page = page;
+	e->ts_ns = held->ts_ns;
+	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+}
+
 SEC("?raw_tp/mm_page_free")
 int BPF_PROG(page_freed, struct page *page, unsigned int order)
 {
@@ -177,6 +195,8 @@ int BPF_PROG(page_freed, struct page *page, unsigned int order)
 	hash = page_hash(control->seed, key);
 	if (hash >= level_get(control, control->kept)->threshold[order])
 		return 0;
+	if (bpf_get_current_task_btf()->flags & PF_KTHREAD)
+		page_moved_send(key);
 	if (!bpf_map_delete_elem(&held_pages, &key)) {
 		__sync_fetch_and_sub(&control->nr_held, 1);
 		page_count(control, PAGE_COUNT_FREED);

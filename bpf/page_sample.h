@@ -81,6 +81,16 @@ struct bpfprof_page_look {
 	__u32 nr_left; /* with BPFPROF_PAGE_SPLIT */
 };
 
+/*
+ * PAGE_MOVED: a thread of the kernel has freed a page of the sample. khugepaged and kcompactd have copied
+ * it to another page, which is not in the sample; kswapd has written it to swap.
+ */
+struct bpfprof_page_moved {
+	struct bpfprof_record rec;
+	__u64 page; /* key in held_pages until then */
+	__u64 ts_ns;
+};
+
 /* Does the hash of a page put it into the sample? Both sides compute the same. */
 static inline __u32 page_hash(__u64 seed, __u64 page)
 {

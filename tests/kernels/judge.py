@@ -263,6 +263,24 @@ def judge_steps(results):
     return Check("steps-caps", got, problem=problem, note=f"calls {calls}")
 
 
+def judge_memory(results):
+    """Each function holds what the program says, within 3% or four deviations; the sender of the kill is named."""
+    got = Recording(results, "memory-caps")
+    truth = {line.split()[1]: int(line.split()[2]) for line in results.files.get("memory-caps.truth", [])
+             if len(line.split()) == 3}
+    if got.status != 0:
+        return Check(got.case, got, problem=f"exit {got.status}: {first_error(got)}")
+    problem, notes = None, []
+    for name in ("big", "small", "churn"):
+        seen, true = (sum(size for stack, size in got.stacks if f";{name}" in stack), truth.get(name, 0))
+        notes.append(f"{name} {seen / 2**20:.1f} of {true / 2**20:.1f} MiB")
+        if abs(seen - true) > max(0.03 * true, 4 * (max(true, 2**20) * (16 << 10)) ** 0.5):
+            problem = notes[-1]
+    if not any("was killed by init (pid " in one["text"] for one in got.stats.get("findings", [])):
+        problem = problem or f"findings: {got.stats.get('findings')}"
+    return Check(got.case, got, problem=problem, note=", ".join(notes))
+
+
 def judge_wall(results, how):
     """A shell and a sleeper: each has all of its time, where it waited."""
     got = Recording(results, how + "-caps")

@@ -410,7 +410,7 @@ def intervals(context):
     compare(context, of_pid(last, holder.pid), {"other": 128 * MIB, "big": 0}, 512 << 10)
     check(not of_pid(last, victim.pid), "it is killed: %s" % of_pid(last, victim.pid))
     check(daemon.end() == 0, "it failed")
-    said = [line["msg"] for line in daemon.lines() if "was killed" in line["msg"]]
+    said = [line["msg"] for line in daemon.lines() if "pid %d was killed" % victim.pid in line["msg"]]
     check(len(said) == 1 and re.search(r"holds pid %d was killed by python\S* .* in zeroed;" % victim.pid, said[0]),
           "%s" % said)
     check(max(line["memory_bytes"] for line in daemon.said("profile written")) <= 80 * MIB, "memory")

@@ -13,6 +13,7 @@
 
 #include "bpfprof.h"
 #include "gpu_calls.h"
+#include "page_sample.h"
 #include "wait_times.h"
 
 struct aggregate_input;
@@ -32,6 +33,7 @@ enum event_kind {
 	EVENT_WAIT, /* wait: work that a process waits for, or its completion */
 	EVENT_GRAPH, /* graph: a captured node, or the end of a capture */
 	EVENT_WAITER, /* waiter: a thread has ended; these times are in no sample */
+	EVENT_PAGE_MOVED, /* page_moved: a thread of the kernel freed a page */
 	EVENT_KILL, /* kill: SIGKILL was sent to a process */
 	EVENT_WINDOW, /* window: cudaProfilerStart or cudaProfilerStop */
 	/* Made by the sampler only. */
@@ -86,6 +88,7 @@ struct event {
 		const struct bpfprof_gpu_graph_event *graph;
 		const struct bpfprof_waiter_event *waiter;
 		const struct bpfprof_kill_event *kill;
+		const struct bpfprof_page_moved *page_moved;
 		const struct bpfprof_window_event *window;
 		const struct thread_rest *rest;
 		const struct image *image;

@@ -342,6 +342,7 @@ static const struct {
 	[BPFPROF_KIND_GPU_WAIT] = { sizeof(struct bpfprof_gpu_wait), EVENT_WAIT },
 	[BPFPROF_KIND_GPU_GRAPH] = { sizeof(struct bpfprof_gpu_graph_event), EVENT_GRAPH },
 	[BPFPROF_KIND_WAITER] = { sizeof(struct bpfprof_waiter_event), EVENT_WAITER },
+	[BPFPROF_KIND_PAGE_MOVED] = { sizeof(struct bpfprof_page_moved), EVENT_PAGE_MOVED },
 	[BPFPROF_KIND_KILL] = { sizeof(struct bpfprof_kill_event), EVENT_KILL },
 	[BPFPROF_KIND_WINDOW] = { sizeof(struct bpfprof_window_event), EVENT_WINDOW },
 };

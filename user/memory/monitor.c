@@ -38,6 +38,8 @@ struct sampled_page {
 	struct aggregate_call_at at;
 	uint32_t pid;
 	bool copied; /* counts in copied_bytes of its process */
+	bool moved; /* it is another page now: `page` is its number among these */
+	uint64_t bytes, pages; /* that it stood for at the last look; 0: none has found it in use */
 };
 
 static struct resident *resident_get(struct memory_monitor *m, uint32_t pid, uint64_t start_ns)
@@ -87,6 +89,20 @@ static void on_page(struct memory_monitor *m, const struct aggregate_input *inpu
 	page->start_ns = s->task.start_ns;
 	page->look = m->nr_looks;
 	page->copied = false;
+	page->moved = false;
+	page->bytes = page->pages = 0;
+}
+
+/* Its memory is in another page now. The key makes room for that of the next one at the same place. */
+static void on_moved(struct memory_monitor *m, const struct bpfprof_page_moved *moved)
+{
+	struct sampled_page *page = hash_table_find(&m->pages, &moved->page);
+	const uint64_t key = ++m->nr_moved; /* no address of the kernel */
+
+	if (!page || page->ts_ns != moved->ts_ns || !page->bytes)
+		return;
+	page->moved = true;
+	hash_table_rekey(&m->pages, page, &key);
 }
 
 /* start_ns 0: all processes that had the pid have ended. */
@@ -114,6 +130,9 @@ static void on_event(void *arg, const struct event *event)
 		resident = resident_get(m, event->process->pid, event->process->start_ns);
 		if (resident)
 			resident_execute(resident);
+		break;
+	case EVENT_PAGE_MOVED:
+		on_moved(m, event->page_moved);
 		break;
 	case EVENT_KILL:
 		if (memory_kills_add(&m->kills, event->kill, &m->last))
@@ -321,6 +340,8 @@ static void look_page(void *arg, const struct held_page *held)
 	else if (!page->copied)
 		resident->copied_bytes += held->bytes;
 	page->copied = held->copy;
+	page->bytes = held->bytes;
+	page->pages = held->pages;
 	if (held->pages > 1)
 		look->answer.variance += (double)held->bytes * (double)held->bytes;
 	row = (struct held_row){ .at = page->at,
@@ -329,6 +350,47 @@ static void look_page(void *arg, const struct held_page *held)
 				 .bytes = held->bytes,
 				 .pages = held->pages };
 	look->error = memory_answer_add_row(&look->answer, &row) ?: look->error;
+}
+
+/* Sums what the pages that were moved would hold. */
+static void moved_sum(struct look *look)
+{
+	struct memory_monitor *m = look->monitor;
+	struct resident *resident;
+	struct sampled_page *page;
+
+	hash_table_each(&m->pages, page) {
+		if (!page->moved)
+			continue;
+		resident = process_map_find(&m->residents, page->pid, page->start_ns);
+		if (resident && !resident->ended)
+			resident->moved_bytes += page->bytes;
+	}
+}
+
+/* Adds their rows, once all processes are settled. */
+static void moved_add(struct look *look)
+{
+	struct memory_monitor *m = look->monitor;
+	struct resident *resident;
+	struct sampled_page *page;
+	struct held_row row;
+
+	hash_table_each(&m->pages, page) {
+		if (!page->moved)
+			continue;
+		resident = process_map_find(&m->residents, page->pid, page->start_ns);
+		if (!resident || resident->ended || resident->moved_share <= 0)
+			continue;
+		page->look = m->nr_looks;
+		row = (struct held_row){ .at = page->at,
+					 .pid = page->pid,
+					 .ts_ns = page->ts_ns,
+					 .bytes = (uint64_t)(resident->moved_share *
+							     (double)page->bytes),
+					 .pages = page->pages };
+		look->error = memory_answer_add_row(&look->answer, &row) ?: look->error;
+	}
 }
 
 /* Forgets pages that are freed. */
@@ -352,6 +414,7 @@ static bool residents_settle(struct look *look)
 		if (resident->ended || !resident->alive)
 			continue;
 		resident_settle(resident, held_pages_old_freed(m->held, resident->key.pid));
+		resident->moved_share = resident_moved_share(resident);
 		any = true;
 		resident_limit(resident, m->sampler->options->host_root);
 		if (resident->rss.anon_bytes)
@@ -391,6 +454,7 @@ static int look_at_all(struct memory_monitor *m)
 {
 	struct look look = { .monitor = m };
 	struct resident *resident;
+	bool keep = true;
 	int err;
 
 	m->nr_looks++;
@@ -401,7 +465,12 @@ static int look_at_all(struct memory_monitor *m)
 	look.begin_ns = look.answer.ns = time_monotonic_ns();
 	sampler_run(m->sampler);
 	err = held_pages_look(m->held, look_page, &look) ?: look.error;
-	if (!err && (residents_settle(&look) || !m->last.ns))
+	moved_sum(&look);
+	if (!err && residents_settle(&look))
+		moved_add(&look);
+	else
+		keep = !m->last.ns; /* no process is left: the last answer stays */
+	if (!err && keep)
 		err = look.error ?: answer_keep(m, &look.answer);
 	memory_answer_fini(&look.answer);
 	pages_prune(m, look.begin_ns);
@@ -551,7 +620,7 @@ void memory_profile_values(struct profile *profile)
 /* The values that the rows read. */
 struct memory_counts {
 	uint64_t kernel[PAGE_NR_COUNTERS];
-	uint64_t looks, not_seen, pages_full, residents_full, stacks_full, kills_full;
+	uint64_t looks, moved, not_seen, pages_full, residents_full, stacks_full, kills_full;
 };
 
 #define AT(field) offsetof(struct memory_counts, field)
@@ -562,6 +631,10 @@ const struct counter memory_counters[] = {
 	{ COUNTER_MEMORY, "pages_freed", AT(kernel[PAGE_COUNT_FREED]), .help = "of these, freed" },
 	{ COUNTER_MEMORY, "looks", AT(looks),
 	  .help = "times that bpfprof looked which pages are still in use" },
+	{ COUNTER_MEMORY, "pages_moved", AT(moved),
+	  .help = "pages of the sample that the kernel moved elsewhere, or to swap: how much of "
+		  "them is "
+		  "still held follows from the kernel's count" },
 	{ COUNTER_MEMORY, "pages_not_seen", AT(not_seen),
 	  .help = "pages that were allocated or freed while the CPU ran a program of bpfprof: "
 		  "few of them are in the sample" },
@@ -588,6 +661,7 @@ const struct counter memory_counters[] = {
 void memory_monitor_stats(const struct memory_monitor *m, struct stats_reasons *dst)
 {
 	struct memory_counts counts = { .looks = m->nr_looks,
+					.moved = m->nr_moved,
 					.not_seen = session_nr_pages_not_seen(
 						&m->sampler->reader.session),
 					.pages_full = m->nr_pages_full,

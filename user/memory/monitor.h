@@ -49,6 +49,7 @@ struct memory_monitor {
 	uint64_t next_ns; /* the next look is due */
 	/* For MEMORY_PEAK: from early_ns on, it is due as well when more pages are held than at the peak. */
 	uint64_t early_ns, peak_pages, peak_sample_bytes;
+	uint64_t nr_moved; /* pages that the kernel has moved */
 	uint64_t nr_looks, nr_pages_full, nr_residents_full;
 };
 

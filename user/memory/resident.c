@@ -14,6 +14,7 @@ static uint64_t less(uint64_t bytes, uint64_t by)
 void resident_begin(struct resident *resident)
 {
 	resident->held_bytes = resident->first_bytes = resident->lost_bytes = 0;
+	resident->moved_bytes = 0;
 	resident->rss_ns = time_monotonic_ns();
 	resident->alive =
 		resident->own_pid && !proc_rss_read(&resident->rss, (pid_t)resident->own_pid);
@@ -33,6 +34,19 @@ void resident_settle(struct resident *resident, uint64_t freed_bytes)
 	else if (resident->begin == RESIDENT_BEFORE)
 		resident->old_bytes =
 			less(resident->rss.anon_bytes, resident->held_bytes) + freed_bytes;
+}
+
+double resident_moved_share(struct resident *resident)
+{
+	int64_t left = resident_drift(resident);
+	double share;
+
+	if (!resident->settled || left <= 0 || !resident->moved_bytes)
+		return 0;
+	share = (double)left / (double)resident->moved_bytes;
+	share = share < 1 ? share : 1;
+	resident->held_bytes += (uint64_t)(share * (double)resident->moved_bytes);
+	return share;
 }
 
 /* The cgroup of a process that exits cannot be read any more. */

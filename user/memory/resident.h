@@ -43,11 +43,18 @@ struct resident {
 	bool alive; /* its count could be read */
 	uint64_t held_bytes; /* with a stack */
 	uint64_t first_bytes; /* of these, not copies */
+	double moved_share; /* resident_moved_share() */
+	uint64_t moved_bytes; /* of pages that the kernel moved, if all of them are still held */
 	uint64_t lost_bytes; /* held, without a stack: its sample was lost */
 };
 
 /* A look begins: reads the kernel's count; nothing was found yet. */
 void resident_begin(struct resident *resident);
+/*
+ * The part of moved_bytes that is still held, 0 to 1: nothing tells when such a page is freed, so it is what the
+ * kernel's count leaves. Adds it to held_bytes.
+ */
+double resident_moved_share(struct resident *resident);
 /* A look ends. freed_bytes: of memory from before the recording. */
 void resident_settle(struct resident *resident, uint64_t freed_bytes);
 /* Reads the limit of its cgroup once, unless it holds little. host_root: NULL is "/". */
