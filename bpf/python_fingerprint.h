@@ -10,6 +10,9 @@
 
 #include "spans.h"
 
+#ifndef __bpf__
+#define barrier_var(var)
+#endif
 #define DIGEST_BYTES 128
 #define DIGESTED_FILES 16 /* a power of two */
 #define STRING_HEADER_BYTES 40
@@ -95,26 +98,33 @@ static __always_inline __u64 words_digest(const __u8 *p, __u64 last)
  */
 static __always_inline __u64 object_digest(const __u8 *p, __u64 last)
 {
-	__u64 part[4] = { 1, 2, 3, 4 }, at, beyond;
+	__u64 part[4] = { 1, 2, 3, 4 }, at, beyond, is_last;
 	__u32 block, i;
 
 	for (block = 0; block <= CODE_FIELD_MASK && block < last + 8; block += 32) {
 		beyond = last - 24 - block;
-		at = (block + (beyond & ((__s64)beyond >> 63))) & CODE_FIELD_MASK;
+		is_last = (__s64)beyond >> 63;
+		barrier_var(is_last); /* or the compiler makes a branch, for each block */
+		at = (block + (beyond & is_last)) & CODE_FIELD_MASK;
 		for (i = 0; i < 4; i++)
 			part[i] = (part[i] + word_at(p + at + i * 8)) * 0x9e3779b97f4a7c15ULL;
 	}
 	return mix(mix(mix(mix(last, part[0]), part[1]), part[2]), part[3]);
 }
 
-/* Digest of the last characters of a str object: in a path they differ most. */
-static __always_inline __u64 string_digest(struct unwind_reader *r, struct python_prints *prints,
-					   const struct bpfprof_python_layout *l, __u64 va)
+/*
+ * Digest of the last characters of a str object: in a path they differ most. A global function, as it
+ * is rarely called: the verifier checks it once.
+ */
+__weak __noinline __u64 string_digest(struct unwind_reader *r, struct python_prints *prints,
+				      const struct bpfprof_python_layout *l, __u64 va)
 {
 	__u64 bytes, len, data;
 	const __u8 *p;
 	__u32 state;
 
+	if (!prints || !l)
+		return 0;
 	p = spans_at(r, &prints->spans, va,
 		     l->free_threaded ? STRING_HEADER_FT_BYTES : STRING_HEADER_BYTES, 0);
 	if (!p)

@@ -26,8 +26,16 @@
 
 #ifdef HOOKED_RETURNS
 #define SPARE_SCRATCHES BPFPROF_SPARE_SCRATCHES
+#define HAS_CALLS true /* stacks may be those of hooked calls, or have hooked returns */
+/* These global functions differ from those without hooked returns. */
+#define window_grow window_grow_hooked
+#define window_reach window_reach_hooked
+#define word_read word_read_hooked
+#define step_other step_other_hooked
+#define walk_frame walk_frame_hooked
 #else
 #define SPARE_SCRATCHES 0
+#define HAS_CALLS false
 #endif
 
 struct unwind_reader;
@@ -236,39 +244,24 @@ struct reader_ctx {
 	struct unwind_reader *r;
 };
 
-#ifdef HOOKED_RETURNS /* without hooked returns the verifier takes a quarter of the time */
 /*
  * Restores the return addresses that hooks have replaced in the window. The kernel's own address
  * begins a page; any other value is left alone.
  */
-static long return_restore(__u32 i, struct reader_ctx *ctx)
-{
-	struct unwind_reader *r = ctx->r;
-	struct hooked_return *hooked = &r->returns[i & (BPFPROF_GPU_MAX_OPEN - 1)];
-	__u64 off = hooked->va - r->rec.at.stack_va, *slot;
-
-	if (off < BPFPROF_STACK_BYTES && off + 8 <= r->rec.at.stack_len) {
-		slot = (__u64 *)(r->stack + (off & (BPFPROF_STACK_BYTES - 1)));
-		if (!(*slot & (PAGE_BYTES - 1)))
-			*slot = hooked->to;
-	}
-	return 0;
-}
-
 static __always_inline void returns_restore(struct unwind_reader *r)
 {
-	struct reader_ctx ctx = { .r = r };
+	__u64 off, *slot;
+	__u32 i;
 
-	bpf_loop(r->nr_returns, return_restore, &ctx, 0);
+	for (i = 0; i < BPFPROF_GPU_MAX_OPEN && i < r->nr_returns; i++) {
+		off = r->returns[i].va - r->rec.at.stack_va;
+		if (off >= BPFPROF_STACK_BYTES || off + 8 > r->rec.at.stack_len)
+			continue;
+		slot = (__u64 *)(r->stack + (off & (BPFPROF_STACK_BYTES - 1)));
+		if (!(*slot & (PAGE_BYTES - 1)))
+			*slot = r->returns[i].to;
+	}
 }
-#define RETURNS_RESTORE(r) returns_restore(r)
-#define window_grow window_grow_hooked /* the functions differ from those without hooked returns */
-#define window_reach window_reach_hooked
-#define word_read word_read_hooked
-#define step_other step_other_hooked
-#else
-#define RETURNS_RESTORE(r)
-#endif
 
 /*
  * Grows the window at its end; 0 if it grew. A copy that runs into an unreadable page costs a fault
@@ -312,7 +305,8 @@ __weak __noinline int window_grow(struct unwind_reader *r)
 	}
 	len += step;
 	r->rec.at.stack_len = len < BPFPROF_STACK_BYTES ? len : BPFPROF_STACK_BYTES;
-	RETURNS_RESTORE(r);
+	if (HAS_CALLS)
+		returns_restore(r);
 	return 0;
 }
 

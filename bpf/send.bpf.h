@@ -190,11 +190,15 @@ static __always_inline __u64 sample_words(const struct bpfprof_sample *s)
 	return at_most(nr, BPFPROF_MAX_FRAMES + BPFPROF_TITLE_BYTES / 8);
 }
 
+static __always_inline bool has_call(const struct bpfprof_sample *s)
+{
+	return HAS_CALLS && s->flags & BPFPROF_SAMPLE_CALL;
+}
+
 /* Bytes of the sample with its frames, title and call. */
 static __always_inline __u64 sample_bytes(const struct bpfprof_sample *s)
 {
-	return sizeof(*s) + sample_words(s) * 8 +
-	       (s->flags & BPFPROF_SAMPLE_CALL ? BPFPROF_CALL_BYTES : 0);
+	return sizeof(*s) + sample_words(s) * 8 + (has_call(s) ? BPFPROF_CALL_BYTES : 0);
 }
 
 /* Call it after all frames and the title are in place. */
@@ -202,7 +206,7 @@ static __always_inline void call_append(struct unwind_reader *r)
 {
 	__u64 nr = sample_words(&r->rec.sample);
 
-	if (r->rec.sample.flags & BPFPROF_SAMPLE_CALL)
+	if (has_call(&r->rec.sample))
 		*(struct bpfprof_gpu_call *)&r->rec.frames[nr] = r->call;
 }
 

@@ -86,16 +86,19 @@ static __always_inline int span_copy(struct unwind_reader *reader, struct spans 
 
 /*
  * Copies [va, va + len), up to `below` bytes before it in its page, and the range of its block that
- * was requested lately.
+ * was requested lately. A global function, so that the verifier checks it once.
  */
-static __noinline int span_fill(struct unwind_reader *reader, struct spans *spans, __u64 va,
+__weak __noinline int span_fill(struct unwind_reader *reader, struct spans *spans, __u64 va,
 				__u32 len, __u32 below)
 {
-	__u64 block = va / SPANS_BLOCK_BYTES;
-	struct span *span = span_of(spans, va);
 	__u32 off = va & (SPANS_BLOCK_BYTES - 1), in_page = va & (SPANS_PAGE_BYTES - 1);
+	__u64 block = va / SPANS_BLOCK_BYTES;
+	struct span *span;
 	__u32 lo = off - (below < in_page ? below : in_page), hi = off + len;
 
+	if (!spans)
+		return -1;
+	span = span_of(spans, va);
 	if (span->block != block ||
 	    span->run / SPANS_FORGET_RUNS != spans->run / SPANS_FORGET_RUNS) {
 		span->torn = 0;

@@ -315,8 +315,8 @@ static inline __s64 unwind_saved_bp(__u64 row)
  * Sets the caller's registers from the CFA. bx_rule: rule of base, as in the second number of
  * ROW_CFA.
  */
-static inline int unwind_to_caller(struct unwind_state *s, __u64 row, __u64 cfa, __s64 bx_rule,
-				   struct unwind_reader *reader)
+static __always_inline int unwind_to_caller(struct unwind_state *s, __u64 row, __u64 cfa,
+					    __s64 bx_rule, struct unwind_reader *reader)
 {
 	__u64 ra, bp = s->regs[UNWIND_FP];
 	__u32 bp_valid = s->valid & 1U << UNWIND_FP;

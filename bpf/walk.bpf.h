@@ -13,7 +13,7 @@
 #include "lookup.bpf.h"
 #include "python/frames.bpf.h"
 
-#define FRAMES_A_STEP 12 /* divides BPFPROF_MAX_USER_FRAMES */
+#define FRAMES_A_STEP 32 /* divides BPFPROF_MAX_USER_FRAMES */
 
 /*
  * Marks frames[at] if the frame just stepped over (which began at sp) is a C call of the eval loop.
@@ -34,15 +34,18 @@ __weak __noinline int step_other(struct unwind_reader *r)
 
 /*
  * Walks one frame: looks up its rule, adds it to frames[], steps to its caller. 1 = the walk has
- * ended.
+ * ended. Global, so that the verifier checks it once and not for each frame of a step.
  */
-static __always_inline int walk_frame(struct unwind_reader *r)
+__weak __noinline int walk_frame(struct unwind_reader *r)
 {
-	__u64 at = r->rec.sample.nr_kernel + r->rec.sample.nr_python + r->rec.sample.nr_user;
-	__u64 sp = r->state.regs[UNWIND_SP];
 	bool goes_on = false;
+	__u64 at, sp;
 	int stop;
 
+	if (!r)
+		return 1;
+	at = r->rec.sample.nr_kernel + r->rec.sample.nr_python + r->rec.sample.nr_user;
+	sp = r->state.regs[UNWIND_SP];
 	stop = look_up(r, unwind_lookup_pc(&r->state));
 	if (!stop && unwind_row_kind(r->last_row) == ROW_RARE)
 		stop = BPFPROF_STOP_RARE_RULE;
@@ -83,20 +86,16 @@ static __always_inline int walk_frame(struct unwind_reader *r)
 
 /*
  * A step of bpf_loop. It walks several frames, because a call and its return cost a third of a
- * frame. The barrier keeps clang from reading most of r before the loop and spilling it in each
- * step.
+ * frame.
  */
 static long walk_frames(__u32 i, struct reader_ctx *ctx)
 {
-	struct unwind_reader *r = ctx->r;
 	__u32 nr;
 
 #pragma clang loop unroll(disable)
-	for (nr = 0; nr < FRAMES_A_STEP; nr++) {
-		barrier_var(r);
-		if (walk_frame(r))
+	for (nr = 0; nr < FRAMES_A_STEP; nr++)
+		if (walk_frame(ctx->r))
 			return 1;
-	}
 	return 0;
 }
 
@@ -118,7 +117,7 @@ static __always_inline void walk_begin(struct unwind_reader *r, struct task_stru
 	r->state.valid = UNWIND_ALL_REGS;
 	r->state.exact = regs_are_exact(regs);
 	r->noted = 0;
-	if (r->point == CALL_NONE)
+	if (!HAS_CALLS || r->point == CALL_NONE)
 		return;
 	r->state.exact = 0;
 	if (r->point != CALL_ENTRY)

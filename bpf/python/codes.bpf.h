@@ -129,14 +129,17 @@ static __always_inline __u64 python_frame_make(struct unwind_reader *r, __u64 va
 	       (lasti & BPFPROF_LASTI_MASK);
 }
 
-/* Sends py->piece: 0, or -1 if there is no room or no budget now. */
-static __always_inline int piece_send(struct unwind_reader *r, __u64 id, __u64 va, __u64 data,
-				      __u32 len)
+/* Sends py->piece: 0, or -1 if there is no room or no budget now. Global as window_grow(). */
+__weak __noinline int piece_send(struct unwind_reader *r, __u64 id, __u64 va, __u64 data, __u32 len)
 {
-	struct python_scratch *py = &r->py;
-	struct bpfprof_python_code *p = &py->piece;
+	struct bpfprof_python_code *p;
+	struct python_scratch *py;
 	__u64 size, bytes = len;
 
+	if (!r)
+		return -1;
+	py = &r->py;
+	p = &py->piece;
 	if (len > py->budget || bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > cfg.ring_bytes / 2)
 		return -1;
 	if (len > BPFPROF_PYTHON_PIECE_BYTES)

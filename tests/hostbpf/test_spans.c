@@ -12,6 +12,7 @@
 #ifndef __noinline
 #define __noinline __attribute__((noinline))
 #endif
+#define __weak static /* a global function of BPF programs */
 struct unwind_reader;
 static int spans_read(struct unwind_reader *reader, __u8 *dst, __u32 len, __u64 va);
 #include "python_chain.h"
