@@ -82,12 +82,17 @@ static __always_inline struct pt_regs *task_regs(struct task_struct *task)
 	return (struct pt_regs *)bpf_task_pt_regs(task);
 }
 
-static __always_inline void task_id_fill(struct bpfprof_task_id *id, struct task_struct *task)
+/* Returns the thread group leader: a second load of it costs the verifier as much as this one. */
+static __always_inline struct task_struct *task_id_fill(struct bpfprof_task_id *id,
+							struct task_struct *task)
 {
+	struct task_struct *leader = task->group_leader;
+
 	id->pid = task->tgid;
 	id->tid = task->pid;
-	id->start_ns = task->group_leader->start_boottime;
+	id->start_ns = leader->start_boottime;
 	id->exec_id = task->self_exec_id;
+	return leader;
 }
 
 /*

@@ -175,6 +175,7 @@ struct unwind_reader {
 	__u32 nr;
 	__u32 stop;
 	__u32 noted; /* the last of the frames is the frame that state is in */
+	__u64 start_stack; /* of the process */
 	__u64 stack_end; /* the stack reaches at least up to here; 0 = unknown */
 	__u64 miss_ms; /* when miss_bytes was last refilled */
 	__u64 miss_bytes;
@@ -213,9 +214,9 @@ ARRAY_MAP(scratches, 1, struct unwind_reader);
  * its arguments above; another thread's ends at the thread control block, which the TLS base points
  * to. 0 if sp is below neither (a coroutine's stack, a signal stack).
  */
-static __always_inline __u64 stack_end(struct task_struct *task, __u64 sp)
+static __always_inline __u64 stack_end(struct unwind_reader *r, struct task_struct *task, __u64 sp)
 {
-	__u64 end = task->mm->start_stack;
+	__u64 end = r->start_stack;
 
 	if (end - sp < MAX_THREAD_STACK_BYTES)
 		return end + START_BYTES;
@@ -236,7 +237,7 @@ static __always_inline void window_begin(struct unwind_reader *r, struct task_st
 	r->rec.at.stack_len = 0;
 	r->rec.at.stack_holes = 0;
 	r->hole = HOLE_UNKNOWN;
-	r->stack_end = stack_end(task, sp);
+	r->stack_end = stack_end(r, task, sp);
 }
 
 /* The argument of the steps of bpf_loop. */

@@ -117,15 +117,15 @@ SEC("?perf_event")
 int SAMPLE_PERF(struct bpf_perf_event_data *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	bool user = perf_is_user(ctx);
 	struct unwind_reader *r = sample_begin(task);
 	long len;
 
 	if (!r)
 		return 0;
-	sample_fill(r, task, cfg.period_is_ns ? ctx->sample_period : cfg.period_ns,
-		    user ? BPFPROF_SAMPLE_USER_MODE : 0);
-	if (!user) {
+	sample_fill(r, task, cfg.period_is_ns ? ctx->sample_period : cfg.period_ns, 0);
+	if (perf_is_user(ctx)) {
+		r->rec.sample.flags |= BPFPROF_SAMPLE_USER_MODE;
+	} else {
 		len = bpf_get_stack(ctx, r->rec.frames, BPFPROF_MAX_KERNEL_FRAMES * 8, 0);
 		if (len > 0)
 			r->rec.sample.nr_kernel = (__u64)len / 8;

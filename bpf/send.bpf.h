@@ -154,19 +154,19 @@ static __always_inline long miss_output(struct unwind_reader *r, __u64 head, __u
  */
 __weak __noinline int title_take(__u32 index)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
+	struct mm_struct *mm = bpf_get_current_task_btf()->mm;
 	struct unwind_reader *r = bpf_map_lookup_elem(&scratches, &index);
 	struct bpfprof_sample *s;
 	void *title, *from;
 	__u64 nr;
 	long len;
 
-	if (!r || !task->mm)
+	if (!r || !mm)
 		return 0;
 	s = &r->rec.sample;
 	nr = s->nr_kernel + s->nr_python + s->nr_user;
 	title = &r->rec.frames[at_most(nr, BPFPROF_MAX_FRAMES)];
-	from = (void *)task->mm->arg_start;
+	from = (void *)mm->arg_start;
 	len = bpf_probe_read_user_str(title, BPFPROF_TITLE_SHORT, from);
 	if (len == BPFPROF_TITLE_SHORT)
 		len = bpf_probe_read_user_str(title, BPFPROF_TITLE_BYTES, from);
@@ -300,9 +300,10 @@ static __always_inline void sample_fill(struct unwind_reader *r, struct task_str
 					__u64 period_ns, __u32 flags)
 {
 	struct bpfprof_sample *s = &r->rec.sample;
+	struct task_struct *leader;
 
 	record_fill(&s->rec, BPFPROF_KIND_SAMPLE, 0);
-	task_id_fill(&s->task, task);
+	leader = task_id_fill(&s->task, task);
 	s->period_ns = period_ns;
 	s->asid = 0;
 	s->flags = flags;
@@ -325,7 +326,7 @@ static __always_inline void sample_fill(struct unwind_reader *r, struct task_str
 	r->proof.inner_at = 0;
 	r->proof.in_vain = 0;
 	comm_copy(s->comm, task);
-	comm_copy(s->leader_comm, task->group_leader);
+	comm_copy(s->leader_comm, leader);
 	if ((*(__u64 *)s->leader_comm & RAY_NAME_MASK) == RAY_NAME)
 		s->flags |= BPFPROF_SAMPLE_RAY;
 }

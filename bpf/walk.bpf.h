@@ -135,8 +135,13 @@ static __always_inline bool is_kernel_worker(const struct pt_regs *regs)
 	return !regs_pc(regs) && !regs_sp(regs);
 }
 
-/* Walks the user stack of the current task; sets r->stop. */
-static __always_inline void user_walk(struct unwind_reader *r, struct task_struct *task)
+/*
+ * Walks the user stack of the current task; sets r->stop. mm: of the task. It is loaded once, before
+ * all branches: for each path to a load of a pointer, the verifier looks four times through all
+ * types of the kernel.
+ */
+static __always_inline void user_walk(struct unwind_reader *r, struct task_struct *task,
+				      struct mm_struct *mm)
 {
 	struct pt_regs *regs = task_regs(task);
 	struct bpfprof_sample *s = &r->rec.sample;
@@ -146,6 +151,7 @@ static __always_inline void user_walk(struct unwind_reader *r, struct task_struc
 	bool worker = is_kernel_worker(regs);
 	__u32 pid = s->task.pid;
 
+	r->start_stack = mm->start_stack;
 	if (worker) {
 		count_add(BPFPROF_COUNT_KERNEL_WORKER, 1);
 	} else if (regs_are_compat32(regs)) {
@@ -186,12 +192,14 @@ static __always_inline void user_walk(struct unwind_reader *r, struct task_struc
 /* As user_walk(), for a thread that may have no user stack (any more). */
 static __always_inline void stack_walk(struct unwind_reader *r, struct task_struct *task)
 {
-	if (task->flags & PF_KTHREAD || !task->mm) {
+	struct mm_struct *mm = task->mm;
+
+	if (task->flags & PF_KTHREAD || !mm) {
 		r->rec.sample.flags |= BPFPROF_SAMPLE_KTHREAD;
 		r->stop = BPFPROF_STOP_NO_USER;
 		return;
 	}
-	user_walk(r, task);
+	user_walk(r, task, mm);
 	/* During exec the old stack has ended and the new one does not exist yet. */
 	if (r->stop != BPFPROF_STOP_COMPLETE && !(r->rec.sample.flags & BPFPROF_SAMPLE_USER_MODE) &&
 	    BPF_CORE_READ_BITFIELD(task, in_execve)) {

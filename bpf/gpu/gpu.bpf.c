@@ -354,7 +354,7 @@ int gpu_stack(struct pt_regs *ctx)
 	if (r->call.flags & BPFPROF_CALL_INSIDE)
 		r->point = CALL_NONE;
 	returns_take(r, t);
-	user_walk(r, task);
+	user_walk(r, task, task->mm);
 	sample_send(r, task);
 	r->busy = 0;
 	return 0;
