@@ -96,6 +96,18 @@ static __always_inline struct task_struct *task_id_fill(struct bpfprof_task_id *
 }
 
 /*
+ * As task_id_fill(), for rare events: it has no plain load of a pointer, as each makes the verifier look
+ * through all types.
+ */
+static __always_inline void task_id_read(struct bpfprof_task_id *id, struct task_struct *task)
+{
+	id->pid = task->tgid;
+	id->tid = task->pid;
+	id->start_ns = BPF_CORE_READ(task, group_leader, start_boottime);
+	id->exec_id = task->self_exec_id;
+}
+
+/*
  * Numbers of mount namespaces. The inode number is the last resort, because the next namespace may
  * reuse it. ns_id exists since 6.18; before, seq counts all namespaces since boot.
  */

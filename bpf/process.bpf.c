@@ -20,7 +20,7 @@ static __always_inline struct bpfprof_process_event *event_new(__u32 kind, struc
 		return NULL;
 	}
 	record_fill(&e->rec, kind, sizeof(*e));
-	task_id_fill(&e->task, task);
+	task_id_read(&e->task, task);
 	BPF_CORE_READ_STR_INTO(&e->comm, task, comm);
 	e->va = 0;
 	e->len = 0;
@@ -91,8 +91,8 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
 		return 0;
 	}
 	record_fill(&e->rec, BPFPROF_KIND_FORK, sizeof(*e));
-	task_id_fill(&e->parent, parent);
-	task_id_fill(&e->child, child);
+	task_id_read(&e->parent, parent);
+	task_id_read(&e->child, child);
 	BPF_CORE_READ_STR_INTO(&e->comm, child, comm);
 	ns_context_fill(&e->ns_context, child);
 	/* If each process is hooked by itself, user space may have to hook the child at once. */
@@ -104,15 +104,15 @@ SEC("tp_btf/sched_process_exit")
 int BPF_PROG(process_exit, struct task_struct *task)
 {
 	struct bpfprof_process_event *e;
-	struct signal_struct *signal = task->signal;
+	struct signal_struct *signal = BPF_CORE_READ(task, signal);
 	__u32 pid = task->tgid;
 
 	/* do_exit() has already taken this thread off the count. */
-	if (signal->live.counter > 0 || !is_target(pid))
+	if (BPF_CORE_READ(signal, live.counter) > 0 || !is_target(pid))
 		return 0;
 	e = event_new(BPFPROF_KIND_EXIT, task);
 	if (e) {
-		e->cpu_ns = signal->sum_sched_runtime + task->se.sum_exec_runtime;
+		e->cpu_ns = BPF_CORE_READ(signal, sum_sched_runtime) + task->se.sum_exec_runtime;
 		e->va = task->exit_code;
 		e->flags = 1;
 		bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);

@@ -34,15 +34,6 @@ static __always_inline bool is_reported(struct vm_area_struct *vma, struct file 
 	return file && vma->vm_flags & VM_READ && is_asked(1);
 }
 
-/* As task_id_fill(), with no plain load of a pointer: each makes the verifier look through all types. */
-static __always_inline void task_id_read(struct bpfprof_task_id *id, struct task_struct *task)
-{
-	id->pid = task->tgid;
-	id->tid = task->pid;
-	id->start_ns = BPF_CORE_READ(task, group_leader, start_boottime);
-	id->exec_id = task->self_exec_id;
-}
-
 /* Is the memory of task a copy of its parent's by fork, with no exec in either since? */
 static __always_inline bool is_copy(struct task_struct *task, struct task_struct *parent)
 {

@@ -145,7 +145,7 @@ static __always_inline void title_send(struct bpfprof_titled *t, struct task_str
 	 * Its time is taken after its place in the ring, so later events of all CPUs lie behind it.
 	 */
 	record_fill(&e->rec, BPFPROF_KIND_TITLE, size);
-	task_id_fill(&e->task, task);
+	task_id_read(&e->task, task);
 	ns_context_fill(&e->ns_context, task);
 	e->lost = t->lost;
 	e->verdict = verdict;
