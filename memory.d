@@ -1,0 +1,157 @@
+memory.o: user/cmd/memory.c user/memory/monitor.h user/base/counters.h \
+  user/base/hash_table.h user/memory/answer.h user/base/process_map.h \
+  bpf/bpfprof.h bpf/config.h bpf/arch.h bpf/arch_x86_64.h bpf/counters.h \
+  bpf/cpython.h bpf/record.h bpf/frame.h bpf/mappings.h bpf/reads.h \
+  user/proc/rss.h user/profile/aggregate.h user/proc/title.h \
+  user/profile/profile.h user/profile/sample_counts.h \
+  user/python/merge.h user/memory/kills.h user/memory/steady_stacks.h \
+  user/options/memory_options.h user/options/options.h \
+  user/capture/capture_options.h user/capture/container_filter.h \
+  user/kernel/session.h user/ray/steps.h user/formats/output.h \
+  user/options/flags.h user/options/flag.h user/profile/grouping.h \
+  user/base/buf.h user/base/cleanup.h user/base/exit_status.h \
+  user/base/log.h user/base/print.h user/base/signals.h user/base/time.h \
+  user/capture/memory_limit.h user/capture/memory_watch.h \
+  user/capture/pod_processes.h user/capture/sampler.h \
+  user/capture/root_check.h user/kernel/event.h bpf/gpu_calls.h \
+  bpf/page_sample.h bpf/wait_times.h user/threads/thread_reader.h \
+  user/base/deadline.h user/base/refusals.h user/kernel/walk.h \
+  user/base/budget.h user/kernel/image_copy.h user/cmd/child_command.h \
+  user/cmd/command.h user/cmd/output_files.h user/findings/findings.h \
+  user/memory/allocations.h user/memory/slowdown.h user/memory/growth.h \
+  user/memory/table.h user/proc/pids.h user/proc/self.h \
+  user/profile/aggregate_stats.h user/profile/stats.h
+
+user/memory/monitor.h:
+
+user/base/counters.h:
+
+user/base/hash_table.h:
+
+user/memory/answer.h:
+
+user/base/process_map.h:
+
+bpf/bpfprof.h:
+
+bpf/config.h:
+
+bpf/arch.h:
+
+bpf/arch_x86_64.h:
+
+bpf/counters.h:
+
+bpf/cpython.h:
+
+bpf/record.h:
+
+bpf/frame.h:
+
+bpf/mappings.h:
+
+bpf/reads.h:
+
+user/proc/rss.h:
+
+user/profile/aggregate.h:
+
+user/proc/title.h:
+
+user/profile/profile.h:
+
+user/profile/sample_counts.h:
+
+user/python/merge.h:
+
+user/memory/kills.h:
+
+user/memory/steady_stacks.h:
+
+user/options/memory_options.h:
+
+user/options/options.h:
+
+user/capture/capture_options.h:
+
+user/capture/container_filter.h:
+
+user/kernel/session.h:
+
+user/ray/steps.h:
+
+user/formats/output.h:
+
+user/options/flags.h:
+
+user/options/flag.h:
+
+user/profile/grouping.h:
+
+user/base/buf.h:
+
+user/base/cleanup.h:
+
+user/base/exit_status.h:
+
+user/base/log.h:
+
+user/base/print.h:
+
+user/base/signals.h:
+
+user/base/time.h:
+
+user/capture/memory_limit.h:
+
+user/capture/memory_watch.h:
+
+user/capture/pod_processes.h:
+
+user/capture/sampler.h:
+
+user/capture/root_check.h:
+
+user/kernel/event.h:
+
+bpf/gpu_calls.h:
+
+bpf/page_sample.h:
+
+bpf/wait_times.h:
+
+user/threads/thread_reader.h:
+
+user/base/deadline.h:
+
+user/base/refusals.h:
+
+user/kernel/walk.h:
+
+user/base/budget.h:
+
+user/kernel/image_copy.h:
+
+user/cmd/child_command.h:
+
+user/cmd/command.h:
+
+user/cmd/output_files.h:
+
+user/findings/findings.h:
+
+user/memory/allocations.h:
+
+user/memory/slowdown.h:
+
+user/memory/growth.h:
+
+user/memory/table.h:
+
+user/proc/pids.h:
+
+user/proc/self.h:
+
+user/profile/aggregate_stats.h:
+
+user/profile/stats.h:

@@ -1,0 +1,49 @@
+steady_stacks.o: user/memory/steady_stacks.c user/memory/steady_stacks.h \
+  user/base/hash_table.h user/memory/answer.h user/base/process_map.h \
+  bpf/bpfprof.h bpf/config.h bpf/arch.h bpf/arch_x86_64.h bpf/counters.h \
+  bpf/cpython.h bpf/record.h bpf/frame.h bpf/mappings.h bpf/reads.h \
+  user/proc/rss.h user/profile/aggregate.h user/proc/title.h \
+  user/profile/profile.h user/base/counters.h \
+  user/profile/sample_counts.h user/python/merge.h
+
+user/memory/steady_stacks.h:
+
+user/base/hash_table.h:
+
+user/memory/answer.h:
+
+user/base/process_map.h:
+
+bpf/bpfprof.h:
+
+bpf/config.h:
+
+bpf/arch.h:
+
+bpf/arch_x86_64.h:
+
+bpf/counters.h:
+
+bpf/cpython.h:
+
+bpf/record.h:
+
+bpf/frame.h:
+
+bpf/mappings.h:
+
+bpf/reads.h:
+
+user/proc/rss.h:
+
+user/profile/aggregate.h:
+
+user/proc/title.h:
+
+user/profile/profile.h:
+
+user/base/counters.h:
+
+user/profile/sample_counts.h:
+
+user/python/merge.h:
