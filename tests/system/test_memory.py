@@ -2,6 +2,7 @@
 """Resident memory by stack, of programs that know what each of their functions holds."""
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -376,7 +377,9 @@ def beside_samples(context):
     cpu = Pprof(context.read("x.pb.gz"))
     check(cpu.sample_types == ["samples/count", "cpu/nanoseconds"] and
           "churn" in context.text("x.folded") and "big" in context.text("x.memory.folded"), "%s" % cpu.sample_types)
-    check(context.json("x.json")["memory"]["pages_sampled"] > 1000, "%s" % context.json("x.json")["memory"])
+    pages = context.json("x.json")["memory"]["pages_sampled"]
+    head = json.loads(context.text("x.memory.folded").split("\n", 1)[0][2:])
+    check(pages > 1000 and head["samples"]["total"] == pages, "%d pages: %s" % (pages, head["samples"]))
     for words, says in ((["-o", "x.pb.gz", "-o", "x.memory.pb.gz"], "x.memory.pb.gz"),):
         done = context.bpfprof("record", "--memory", *words).expect(2)
         check(says in done.err.decode(), done.text)

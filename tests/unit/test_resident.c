@@ -79,3 +79,21 @@ Test(resident, exec)
 	cr_expect_eq(resident_old(&r), 0);
 	cr_expect_eq(resident_drift(&r), 0);
 }
+
+/* Moved pages take what the kernel's count leaves, and no more. */
+Test(resident, moved)
+{
+	struct resident r = { .begin = RESIDENT_EXEC, .settled = true, .held_bytes = 10 * MIB };
+
+	r.moved_bytes = 40 * MIB;
+	settle(&r, 30, 0);
+	cr_expect_eq(resident_moved_share(&r), 0.5);
+	cr_expect_eq(r.held_bytes, 30 * MIB);
+	cr_expect_eq(resident_moved_share(&r), 0); /* nothing is left */
+	r.held_bytes = 10 * MIB;
+	settle(&r, 90, 0);
+	cr_expect_eq(resident_moved_share(&r), 1);
+	cr_expect_eq(resident_drift(&r), (int64_t)(40 * MIB));
+	settle(&r, 20, 0);
+	cr_expect_eq(resident_moved_share(&r), 0);
+}

@@ -201,8 +201,7 @@ static int finish(struct memory_job *job)
 	profile.stats = &job->stats;
 	err = print_table(job, &profile);
 	if (!err)
-		err = memory_findings(&job->findings, &job->monitor, &profile,
-				      job->options->record.capture.host_root);
+		err = memory_findings(&job->findings, &job->monitor, &profile);
 	findings_report(&job->findings);
 	if (err)
 		log_error("the table cannot be written: %s", strerror(-err));

@@ -7,16 +7,13 @@
 #include "findings/record_findings.h"
 #include "memory/growth.h"
 #include "memory/monitor.h"
-#include "profile/aggregate.h"
-#include "profile/aggregate_stats.h"
 #include "profile/profile.h"
 
 #define AGGREGATE_BYTES (6U << 20)
-#define SAMPLE_BYTES (512U << 10)
 
 int recording_memory_open(struct recording *rec)
 {
-	const struct memory_options options = { .sample_bytes = SAMPLE_BYTES,
+	const struct memory_options options = { .sample_bytes = MEMORY_SAMPLE_BYTES,
 						.question = MEMORY_HELD };
 
 	return rec->options->capture.session.pages
@@ -44,25 +41,18 @@ void recording_memory_end(struct recording *rec)
 int recording_memory_profile(struct recording *rec, struct profile *ret)
 {
 	struct findings findings = { 0 };
-	struct aggregate_view view;
-	int hidden = 0, err;
+	int err;
 
 	if (!rec->options->capture.session.pages)
 		return 0;
-	err = sampler_profile(&rec->sampler, rec->pages.aggregate, ret, &rec->stats.files, &hidden);
-	if (!err)
-		err = memory_findings(&findings, &rec->pages, ret, rec->options->capture.host_root);
+	rec->memory_stats = rec->stats;
+	err = memory_profile(ret, &findings, &rec->memory_stats, &rec->stats.files, &rec->pages);
 	if (err) {
 		log_error("the profile of memory cannot be made: %s", strerror(-err));
 		return err;
 	}
 	record_findings_replace(rec->findings, FINDING_MEMORY_GROWS, &findings);
-	rec->memory_stats = rec->stats;
-	aggregate_view_get(rec->pages.aggregate, &view);
-	aggregate_stats(&rec->memory_stats, &view);
-	memory_profile_values(ret);
 	ret->time_ns = rec->start_wall_ns;
 	ret->duration_ns = rec->end_mono_ns - rec->start_mono_ns;
-	ret->stats = &rec->memory_stats;
 	return 0;
 }

@@ -199,7 +199,7 @@ void calls_profile_stats(const struct calls_interval *interval, struct run_stats
 int pages_open(struct daemon *daemon); /* an exit status; sampler_start() must follow */
 int pages_start(struct daemon *daemon); /* the same; samples pages from here on */
 void pages_run(struct daemon *daemon, uint64_t now_ns); /* must be called often */
-/* In a child: makes the profile of what is held, as of the last look. 0 or -errno. */
+/* For the writer: makes the profile of the memory that the last look found. 0 or -errno. */
 int pages_profile(struct daemon *daemon, struct profile *ret, struct run_stats *stats,
 		  struct write_result *result);
 void pages_stats(const struct daemon *daemon, struct stats_reasons *dst);

@@ -5,16 +5,12 @@
  */
 #include "daemon/daemon.h"
 
-#include "base/log.h"
 #include "findings/findings.h"
 #include "memory/growth.h"
 #include "memory/monitor.h"
-#include "profile/aggregate.h"
-#include "profile/aggregate_stats.h"
 #include "profile/profile.h"
 
 #define AGGREGATE_BYTES (4U << 20)
-#define SAMPLE_BYTES (512U << 10)
 
 static bool wants(void *arg, const struct aggregate_input *input)
 {
@@ -25,7 +21,7 @@ static bool wants(void *arg, const struct aggregate_input *input)
 
 int pages_open(struct daemon *daemon)
 {
-	const struct memory_options options = { .sample_bytes = SAMPLE_BYTES,
+	const struct memory_options options = { .sample_bytes = MEMORY_SAMPLE_BYTES,
 						.question = MEMORY_HELD };
 	int status;
 
@@ -53,25 +49,14 @@ int pages_profile(struct daemon *daemon, struct profile *ret, struct run_stats *
 {
 	const struct interval *interval = &daemon->ended;
 	struct findings findings = { 0 };
-	struct run_stats samples = { 0 };
-	struct aggregate_view view;
-	int hidden = 0, err;
+	int err;
 
+	*stats = daemon->writer.stats;
 	err = memory_monitor_fill(&daemon->pages);
 	if (!err)
-		err = sampler_profile(&daemon->sampler, daemon->pages.aggregate, ret,
-				      &result->files, &hidden);
-	if (err)
-		return err;
-	*stats = daemon->writer.stats;
-	aggregate_view_get(daemon->pages.aggregate, &view);
-	aggregate_stats(&samples, &view);
-	stats_set_samples(stats, &samples);
-	memory_profile_values(ret);
+		err = memory_profile(ret, &findings, stats, &result->files, &daemon->pages);
 	ret->time_ns = interval->start_ns + interval->offset_ns;
 	ret->duration_ns = interval->end_ns - interval->start_ns;
-	ret->stats = stats;
-	err = memory_findings(&findings, &daemon->pages, ret, daemon->options->capture.host_root);
 	findings_report(&findings);
 	return err;
 }

@@ -2,7 +2,7 @@
 #ifndef BPFPROF_MEMORY_ANSWER_H
 #define BPFPROF_MEMORY_ANSWER_H
 
-/* What the watched processes held at one moment: sampled pages by stack, and an account of each process. */
+/* The memory that the watched processes held at one moment: sampled pages by stack, and an account of each process. */
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,13 +2,17 @@
 #include "memory/growth.h"
 
 #include "base/strtab.h"
+#include "capture/sampler.h"
 #include "findings/findings.h"
 #include "memory/holders.h"
 #include "memory/kills.h"
 #include "memory/monitor.h"
 #include "memory/resident.h"
 #include "proc/cgroup_limits.h"
+#include "profile/aggregate.h"
+#include "profile/aggregate_stats.h"
 #include "profile/profile.h"
+#include "profile/stats.h"
 
 /* Bytes up to the limit of its cgroup; UINT64_MAX: it has none. */
 static uint64_t limit_left(const struct memory_account *account, const char *host_root)
@@ -50,7 +54,7 @@ static const struct holder *most_of(struct holders *holders, const struct memory
 
 static void growth_of(struct findings *findings, const struct memory_monitor *monitor,
 		      const struct memory_account *account, const struct holder *most,
-		      const char *name, const char *host_root)
+		      const char *name)
 {
 	const struct resident *resident =
 		process_map_find(&monitor->residents, account->key.pid, account->key.start_ns);
@@ -61,7 +65,7 @@ static void growth_of(struct findings *findings, const struct memory_monitor *mo
 	fact.series = &resident->series;
 	fact.born = resident->begin != RESIDENT_BEFORE;
 	fact.exited = resident->ended;
-	fact.limit_left_bytes = limit_left(account, host_root);
+	fact.limit_left_bytes = limit_left(account, monitor->sampler->options->host_root);
 	/* With the other questions, the profile has a part of the growth only. */
 	if (most && (monitor->question == MEMORY_HELD || monitor->question == MEMORY_GROWN)) {
 		fact.holder = most->name;
@@ -96,7 +100,7 @@ static void kill_of(struct findings *findings, const struct memory_monitor *moni
 }
 
 int memory_findings(struct findings *findings, const struct memory_monitor *monitor,
-		    const struct profile *profile, const char *host_root)
+		    const struct profile *profile)
 {
 	const struct memory_answer *answer = memory_monitor_answer(monitor);
 	const struct memory_account *account;
@@ -108,9 +112,27 @@ int memory_findings(struct findings *findings, const struct memory_monitor *moni
 	for (i = 0; i < answer->nr_accounts && !err; i++) {
 		account = &answer->accounts[i];
 		most = most_of(&holders, account);
-		growth_of(findings, monitor, account, most, name_of(profile, account), host_root);
+		growth_of(findings, monitor, account, most, name_of(profile, account));
 		kill_of(findings, monitor, account, most, name_of(profile, account));
 	}
 	holders_fini(&holders);
 	return err;
+}
+
+int memory_profile(struct profile *ret, struct findings *findings, struct run_stats *stats,
+		   struct stats_reasons *files, struct memory_monitor *monitor)
+{
+	struct run_stats samples = { 0 };
+	struct aggregate_view view;
+	int hidden = 0, err;
+
+	err = sampler_profile(monitor->sampler, monitor->aggregate, ret, files, &hidden);
+	if (err)
+		return err;
+	aggregate_view_get(monitor->aggregate, &view);
+	aggregate_stats(&samples, &view);
+	stats_set_samples(stats, &samples);
+	memory_profile_values(ret);
+	ret->stats = stats;
+	return memory_findings(findings, monitor, ret);
 }

@@ -7,9 +7,18 @@
 struct findings;
 struct memory_monitor;
 struct profile;
+struct run_stats;
+struct stats_reasons;
 
-/* The profile is that of the monitor, with names. host_root: NULL is "/". 0 or -ENOMEM. */
+/* The profile is that of the monitor, with names. 0 or -ENOMEM. */
 int memory_findings(struct findings *findings, const struct memory_monitor *monitor,
-		    const struct profile *profile, const char *host_root);
+		    const struct profile *profile);
+/*
+ * Makes the profile of a monitor that runs beside samples of the CPU, after memory_monitor_fill(), and its
+ * findings. The profile points to stats, whose counts of samples become those of pages. files: counts what
+ * names cost. The caller sets the time. 0 or -errno; profile_fini() is due.
+ */
+int memory_profile(struct profile *ret, struct findings *findings, struct run_stats *stats,
+		   struct stats_reasons *files, struct memory_monitor *monitor);
 
 #endif

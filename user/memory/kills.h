@@ -38,7 +38,7 @@ struct memory_kills {
 /* Takes what the process held out of the last answer. 0 or -ENOMEM. */
 int memory_kills_add(struct memory_kills *kills, const struct bpfprof_kill_event *event,
 		     const struct memory_answer *last);
-/* Puts these processes, as they were, into an answer in place of what it has of them. 0 or -ENOMEM. */
+/* Replaces the rows and accounts of the killed processes in an answer by the kept ones. 0 or -ENOMEM. */
 int memory_kills_merge(const struct memory_kills *kills, struct memory_answer *answer);
 /* NULL: it was not killed. */
 const struct memory_kill *memory_kills_find(const struct memory_kills *kills, uint32_t pid,

@@ -51,8 +51,8 @@ struct resident {
 /* A look begins: reads the kernel's count; nothing was found yet. */
 void resident_begin(struct resident *resident);
 /*
- * The part of moved_bytes that is still held, 0 to 1: nothing tells when such a page is freed, so it is what the
- * kernel's count leaves. Adds it to held_bytes.
+ * The part of moved_bytes that is still held, 0 to 1. No event tells when such a page is freed, so the rest of
+ * the kernel's count bounds it. The function adds that part to held_bytes.
  */
 double resident_moved_share(struct resident *resident);
 /* A look ends. freed_bytes: of memory from before the recording. */

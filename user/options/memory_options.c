@@ -35,7 +35,7 @@ static const struct flag rows[] = {
 	{ "sample", "BYTES",
 	  "one stack per so many bytes, 4K to 1G (512K); more when\nthe processes hold much",
 	  FLAG_BYTES, AT(sample_bytes), .min = 4ULL << 10, .max = 1ULL << 30,
-	  .initial = 512ULL << 10,
+	  .initial = MEMORY_SAMPLE_BYTES,
 	  .refusal = "must be a number of bytes from 4K to 1G, like 512K" },
 	{ "held", NULL, "what is resident at the end (this is the default)", FLAG_BOOL, AT(held) },
 	{ "grown", NULL, "only what was not resident at the start", FLAG_SET, AT(question),

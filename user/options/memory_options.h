@@ -6,6 +6,8 @@
 
 #include "options/options.h"
 
+#define MEMORY_SAMPLE_BYTES (512U << 10) /* --sample, if it is not given */
+
 enum memory_question {
 	MEMORY_HELD, /* what is resident at the end? */
 	MEMORY_GROWN, /* of that, what was not resident at the start? */

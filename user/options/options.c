@@ -249,8 +249,10 @@ static int check_beside(const struct record_options *options, const char *path, 
 	if (!strcmp(path, "-"))
 		return 0;
 	output_path_insert(&calls, path, infix);
-	if (buf_error(&calls))
-		return value_refuse(error, "a file name is too long");
+	if (buf_error(&calls)) {
+		buf_printf(error, "%s: a file name is too long", flag);
+		return -EINVAL;
+	}
 	taken = options->stats_path && outputs_same_path(options->stats_path, calls.data);
 	for (i = 0; i < options->nr_outputs; i++)
 		taken |= outputs_same_path(options->outputs[i].path, calls.data);

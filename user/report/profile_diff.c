@@ -142,7 +142,7 @@ static int scale_side(struct profile_diff *diff, size_t index)
 	if (diff->per != DIFF_PER_SHARE && !only_counts(diff) && profile_is_time(profile))
 		scale /= 1e9;
 	diff->numbers.scale[index] = scale;
-	/* Of memory, the counts are pages, and not their samples. */
+	/* The counts of memory are pages, not samples. */
 	diff->numbers.sample[index] =
 		profile_counts_calls(profile) || is_level(diff) ? 0 : scale * all / count;
 	return 0;
