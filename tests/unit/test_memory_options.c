@@ -9,42 +9,42 @@
 
 TestSuite(memory_options, .timeout = 60);
 
-static int parse(struct memory_options *options, struct buf *error, int argc, char *argv[])
+static int parse(struct memory_options *options, struct buf *error, char *argv[])
 {
+	int argc = 0;
+
+	while (argv[argc])
+		argc++;
 	buf_init(error, 4096);
 	return options_parse(&memory_flags, options, NULL, argc, argv, error);
 }
 
-#define PARSE(options, error, ...)                                                                 \
-	({                                                                                         \
-		char *argv[] = { (char *)"memory", __VA_ARGS__, NULL };                            \
-                                                                                                   \
-		parse(options, error, sizeof(argv) / sizeof(argv[0]) - 1, argv);                   \
-	})
-
 Test(memory_options, defaults_and_values)
 {
+	/* The options point into the arguments. */
+	char *one[] = { (char *)"memory", (char *)"-p", (char *)"17,18", NULL };
+	char *two[] = { (char *)"memory", (char *)"--grown", (char *)"--sample", (char *)"32K",
+			(char *)"-d",	  (char *)"2m",	     (char *)"-o",	 (char *)"x.pb.gz",
+			(char *)"--",	  (char *)"true",    (char *)"-x",	 NULL };
 	struct memory_options options;
 	struct buf error;
 
-	cr_assert_eq(PARSE(&options, &error, (char *)"-p", (char *)"17,18"), OPTIONS_RUN, "%s",
-		     error.data);
+	cr_assert_eq(parse(&options, &error, one), OPTIONS_RUN, "%s", error.data);
 	cr_expect_eq(options.sample_bytes, 512 << 10);
 	cr_expect_eq(options.question, MEMORY_HELD);
 	cr_expect_eq(options.rows, 20);
 	cr_expect_eq(options.record.capture.nr_pids, 2);
 	cr_expect_eq(options.record.nr_outputs, 0);
 	options_fini(&memory_flags, &options);
-	cr_assert_eq(PARSE(&options, &error, (char *)"--grown", (char *)"--sample", (char *)"32K",
-			   (char *)"-d", (char *)"2m", (char *)"-o", (char *)"x.pb.gz",
-			   (char *)"--", (char *)"true", (char *)"-x"),
-		     OPTIONS_RUN, "%s", error.data);
+	buf_fini(&error);
+	cr_assert_eq(parse(&options, &error, two), OPTIONS_RUN, "%s", error.data);
 	cr_expect_eq(options.question, MEMORY_GROWN);
 	cr_expect_eq(options.sample_bytes, 32 << 10);
 	cr_expect_eq(options.record.duration_ns, 120ULL * 1000000000);
 	cr_expect_eq(options.record.nr_outputs, 1);
 	cr_expect_str_eq(options.record.command[1], "-x");
 	options_fini(&memory_flags, &options);
+	buf_fini(&error);
 }
 
 Test(memory_options, refused)
@@ -60,8 +60,10 @@ Test(memory_options, refused)
 	size_t i;
 
 	for (i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
-		cr_expect_eq(PARSE(&options, &error, lines[i][0], lines[i][1]), -EINVAL, "%s %s",
-			     lines[i][0], lines[i][1]);
+		char *argv[] = { (char *)"memory", lines[i][0], lines[i][1], NULL };
+
+		cr_expect_eq(parse(&options, &error, argv), -EINVAL, "%s %s", lines[i][0],
+			     lines[i][1]);
 		cr_expect(error.len, "%s: no sentence", lines[i][0]);
 		buf_fini(&error);
 	}
