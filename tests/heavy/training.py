@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small torch training loop on CPUs. argv: seconds; or `sleep`, which only imports torch."""
+"""A small torch training loop on CPUs. argv: seconds; or `sleep` and a number: so many processes
+that only have torch in memory, the first of which imports it."""
 
+import os
 import sys
 import time
 
@@ -35,15 +37,20 @@ def train(seconds):
         train_step(net, optimizer, x, y)
 
 
-def sleep():
-    print("ready", flush=True)
+def sleep(processes):
+    parent = os.getpid()
+    for _ in range(processes - 1):
+        if os.getpid() == parent:
+            os.fork()
+    if os.getpid() == parent:
+        print("ready", flush=True)
     while True:
         time.sleep(0.05)
         sum(range(20000))
 
 
 if sys.argv[1] == "sleep":
-    sleep()
+    sleep(int(sys.argv[2]))
 else:
     torch.set_num_threads(2)
     train(float(sys.argv[1]))

@@ -61,12 +61,13 @@ def check(condition, text):
 
 
 class Test:
-    def __init__(self, name, run, modes, lanes, lock):
+    def __init__(self, name, run, modes, lanes, lock, long):
         self.name = name
         self.run = run
         self.modes = modes
         self.lanes = lanes  # tests that run at once where this is one of them
         self.lock = lock
+        self.long = long  # takes half a minute
 
 
 TESTS = []
@@ -74,17 +75,17 @@ AGAIN_AT_MOST = 16  # failed tests; more is no accident
 BESIDE, PAIRED, ALONE = 3, 2, 1  # tests at once
 
 
-def test(modes=DEFAULT, alone=False, paired=False, lock=None):
+def test(modes=DEFAULT, alone=False, paired=False, lock=None, long=False):
     """
     Registers a function; its name in the report is MODULE.FUNCTION. alone, paired: whatever its
-    module says. lock: in place of its module's.
+    module says. lock: in place of its module's. long: it begins early.
     """
     def register(run):
         module, says = run.__module__.removeprefix("test_"), run.__globals__
         lanes = ALONE if alone else PAIRED if paired or says.get("PAIRED") else \
             BESIDE if says.get("BESIDE") else ALONE
         TESTS.append(Test("%s.%s" % (module, run.__name__), run, modes, lanes,
-                          lock or says.get("LOCK")))
+                          lock or says.get("LOCK"), long))
         return run
     return register
 
@@ -306,8 +307,8 @@ def attempt_listed(number, mode, builder):
 def attempt_beside(wanted, at_once, builder):
     """Runs these, so many at once: verdicts and reasons by names and modes."""
     fork = multiprocessing.get_context("fork")
-    # A lock's tests take long one after the other: they begin first.
-    waiting = sorted(wanted, key=lambda pair: pair[0].lock is None)
+    # Long ones, and a lock's tests, which take long one after the other, begin first: none is left to the end alone.
+    waiting = sorted(wanted, key=lambda pair: (not pair[0].long, pair[0].lock is None))
     running, results = {}, {}
     with concurrent.futures.ProcessPoolExecutor(at_once, mp_context=fork) as lanes:
         while waiting or running:

@@ -130,7 +130,7 @@ def run(lane, lanes, end):
         lane.live()
 
 
-@test(modes=CAPS)
+@test(modes=CAPS, long=True)
 def hundred_intervals(context):
     """Intervals of a second, each life ended at random: nothing is half, nothing twice."""
     seed = os.environ.get("TEST_SEED") or str(random.SystemRandom().randrange(10**9))

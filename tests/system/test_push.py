@@ -235,7 +235,7 @@ def down(context):
     check(max(profile.scalars[10] for profile in found) < 1.6e9, "an interval became longer")
 
 
-@test(modes=CAPS)
+@test(modes=CAPS, long=True)
 def wrong_answers(context):
     """What may pass is tried again with the same bytes, later each time; what never will is dropped."""
     other = Server(context)
@@ -264,7 +264,7 @@ def wrong_answers(context):
     check("hidden" not in context.text("log"), "the token is in the log")
 
 
-@test(modes=CAPS)
+@test(modes=CAPS, long=True)
 def ill_servers(context):
     """Silent, slow, endless, rubbish: given up in time, little of it read, sampling goes on."""
     ok = b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n"

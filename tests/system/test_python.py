@@ -472,7 +472,7 @@ def formats(context):
         check(tool.returncode == 0 and "lines.py:" in tool.stdout, tool.stdout[-2000:])
 
 
-@test(paired=True)
+@test(paired=True, long=True)
 def gil(context):
     """Of several threads that want the GIL only one holds it; --gil keeps no other samples."""
     for python in all_pythons()[0]:

@@ -4,6 +4,7 @@ coroutines, greenlets, compiled Python, stacks that are cut, and very many threa
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ from test_python import CACHE, all_pythons, spawn
 
 BESIDE = True
 HZ = 499
-SECONDS = "1.5"
+SECONDS = 2, 8, 20  # of a recording: longer where others have the processors
 LEAST = 30  # samples
 PROGRAM = os.path.join(truth.PROGRAMS, "pairs.py")
 KEPT = 1000  # Python frames that are shown of each stack, at least
@@ -22,19 +23,30 @@ BROKEN = "python_chain_broken"
 FEW = 0.02  # of the samples: calls that are just beginning or ending
 
 
-def recorded(context, argv, env, out, label, library=None):
-    """(process, stacks of `record`, statistics) once the target has written `out`."""
-    process = spawn(context, argv, env, [library or argv[0]], stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL)
-    end = time.monotonic() + 60
-    while not os.path.exists(out):
-        check(time.monotonic() < end and process.poll() is None, "%s does not get ready" % label)
-        time.sleep(0.02)
-    context.bpfprof("record", "-p", process.pid, "-F", HZ, "-d", SECONDS, "-o", "x.folded",
-                    "--stats", "x.json").expect(0)
-    stacks = list(truth.read_folded(context.text("x.folded")))
-    check(sum(count for _, count in stacks) >= LEAST, "%s: too few samples" % label)
-    return process, stacks, context.json("x.json")["stacks"]
+def recorded(context, jobs):
+    """
+    (process, stacks of `record`, statistics) of each job (argv, env, out, label, library): one recording has them all,
+    once each has written `out`.
+    """
+    processes, end = [], time.monotonic() + 60
+    for argv, env, out, label, library in jobs:
+        processes.append(spawn(context, argv, env, [library or argv[0]], stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL))
+    for process, (_, _, out, label, _) in zip(processes, jobs):
+        while not os.path.exists(out):
+            check(time.monotonic() < end and process.poll() is None, "%s does not get ready" % label)
+            time.sleep(0.02)
+    for seconds in SECONDS:
+        context.bpfprof("record", *(word for one in processes for word in ("-p", one.pid)), "-F", HZ, "-d", seconds,
+                        "--split", "process", "-o", "%p.folded").expect(0)
+        texts = [context.text("%d.folded" % process.pid) for process in processes]
+        stacks = [list(truth.read_folded(text)) for text in texts]
+        few = [job[3] for job, found in zip(jobs, stacks) if sum(count for _, count in found) < LEAST]
+        if not few:
+            break
+    check(not few, "too few samples: %s" % few)
+    return [(process, found, json.loads(text.split("\n", 1)[0][2:])["stacks"])
+            for process, found, text in zip(processes, stacks, texts)]
 
 
 def names_of(frames):
@@ -42,21 +54,28 @@ def names_of(frames):
     return [one["name"].rpartition(".")[2] for one in found if one]
 
 
-def run(context, python, how, *arguments, env=None):
-    """(names of Python's own frames, stacks, statistics, names in dump)"""
-    label = "%s, %s %s" % (python.name, how, " ".join(map(str, arguments)))
-    out = os.path.join(context.scratch("-".join([python.name, how, *map(str, arguments)])), "out")
-    process, stacks, stats = recorded(
-        context, [*python.argv, PROGRAM, how, out, *map(str, arguments)],
-        python.environment(env), out, label)
-    dumped = context.bpfprof("dump", "-p", process.pid, timeout=120).expect(0).text
-    process.kill()
-    process.wait()
-    with open(out, encoding="utf-8") as file:
-        told = json.load(file)
-    check((stats["unmerged"] == 0 and stats["truncated"] == 0) or stats["reasons"],
-          "%s: no reason for %s" % (label, stats))
-    return told, stacks, stats, dumped
+def run(context, python, *programs, env=None):
+    """
+    Of each (how, arguments): label, names of Python's own frames, stacks, statistics, text of dump. They run at once.
+    """
+    jobs = []
+    for how in programs:
+        label = "%s, %s" % (python.name, " ".join(map(str, how)))
+        out = os.path.join(context.scratch("-".join([python.name, *map(str, how)])), "out")
+        jobs.append(([*python.argv, PROGRAM, how[0], out, *map(str, how[1:])], python.environment(env), out, label,
+                     None))
+    found = recorded(context, jobs)
+    pids = [word for process, _, _ in found for word in ("-p", process.pid)]
+    dumped = re.split(r"(?m)^Process (\d+)\b", context.bpfprof("dump", *pids, timeout=120).expect(0).text)
+    dumped = dict(zip(map(int, dumped[1::2]), dumped[2::2]))
+    for (process, stacks, stats), (_, _, out, label, _) in zip(found, jobs):
+        process.kill()
+        process.wait()
+        with open(out, encoding="utf-8") as file:
+            told = json.load(file)
+        check((stats["unmerged"] == 0 and stats["truncated"] == 0) or stats["reasons"],
+              "%s: no reason for %s" % (label, stats))
+        yield label, told, stacks, stats, dumped[process.pid]
 
 
 def in_order(frames):
@@ -84,13 +103,12 @@ def check_all(label, stacks, right, floor=99.0):
                               sorted(wrong, reverse=True)[:3]]))
 
 
-@test()
+@test(long=True)
 def thrown(context):
     """Coroutines that wait while an exception goes through them run in no C call, and stand in their place."""
     for python in all_pythons()[0]:
-        for how in ("thrown", "closed", "cancelled", "managed"):
-            told, stacks, stats, dumped = run(context, python, how)
-            label = "%s, %s" % (python, how)
+        for label, told, stacks, stats, dumped in run(context, python, ("thrown",), ("closed",), ("cancelled",),
+                                                      ("managed",)):
             check_all(label, stacks, lambda frames: is_right(frames, told), 98.0)
             total = sum(count for _, count in stacks)
             if told[0] == "<module>":
@@ -103,13 +121,13 @@ def thrown(context):
             check(shown[:len(told)] == told, "%s: dump says %s, Python %s" % (label, shown, told))
 
 
-@test()
+@test(long=True)
 def cut(context):
     """A deep recursion shows its innermost frames: whole, or under [truncated], and counted."""
     for python in all_pythons()[0]:
-        for depth in (900, 3000):
-            told, stacks, stats, _ = run(context, python, "deep", depth)
-            label = "%s, %d calls" % (python, depth)
+        depths = (900, 3000)
+        for depth, (label, told, stacks, stats, _) in zip(depths, run(context, python,
+                                                                     *(("deep", depth) for depth in depths))):
             told = [name for name in told if name != "<module>"]
 
             def right(frames):
@@ -139,7 +157,7 @@ def many_threads(context):
     """The oldest of more threads than a list is followed for has its frames while it runs Python."""
     for python in all_pythons()[0]:
         if python.version in ((3, 10), (3, 12), (3, 13)) and not python.free_threaded:
-            told, stacks, _, _ = run(context, python, "crowd", 4400)
+            (_, told, stacks, _, _), = run(context, python, ("crowd", 4400))
             check_all(str(python), stacks, lambda frames: is_right(frames, told))
 
 
@@ -158,7 +176,7 @@ def greenlets(context):
         if not os.path.exists(os.path.join(folder, "greenlet")):
             continue
         tried += 1
-        told, stacks, stats, _ = run(context, python, "switched", env={"PYTHONPATH": folder})
+        (_, told, stacks, stats, _), = run(context, python, ("switched",), env={"PYTHONPATH": folder})
         check_all(str(python), stacks, lambda frames: is_right(frames, told) and
                   "<module>" not in names_of(frames) and
                   not truth.EVAL.match(frames[0]) and "_start" not in frames, 98.0)
@@ -187,8 +205,8 @@ def compiled(context):
         tried += 1
         out = os.path.join(context.scratch("compiled-" + python.name), "out")
         home = os.path.dirname(folder)
-        _, stacks, stats = recorded(context, [program, out], dict(os.environ, PYTHONHOME=home),
-                                    out, str(python), os.path.join(folder, name))
+        (_, stacks, stats), = recorded(context, [([program, out], dict(os.environ, PYTHONHOME=home), out, str(python),
+                                                  os.path.join(folder, name))])
         total = sum(count for _, count in stacks)
         check(stats["unmerged"] == total and
               stats["reasons"] == {"python_frames_without_calls": total}, "%s: %s" %
