@@ -5,6 +5,7 @@ import contextlib
 import glob
 import json
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -246,6 +247,47 @@ def files_with_huge_tables(context):
     map_files(context, folder, 32)
     time.sleep(TROUBLE_S)
     watch.check()
+
+
+LONG_NAMES = 3000, 16000  # functions, bytes of a name
+
+
+def with_long_names(context):
+    """A program with that many functions, all of which run."""
+    folder, (functions, size) = context.scratch("long"), LONG_NAMES
+    with open(os.path.join(folder, "names.s"), "w", encoding="utf-8") as file:
+        table = ".section .data.rel,\"aw\"\n.globl table\ntable:\n"
+        for number in range(functions):
+            name = "_Z%d%sv" % (size, ("f%d_" % number).ljust(size, "x"))
+            table += ".quad %s\n" % name
+            file.write(".text\n.type {0},@function\n{0}:\n.cfi_startproc\nmov $40000,%ecx\n1: dec %ecx\njnz 1b\n"
+                       "ret\n.cfi_endproc\n.size {0},.-{0}\n".format(name))
+        file.write(table + ".quad 0\n.section .note.GNU-stack,\"\",@progbits\n")
+    with open(os.path.join(folder, "main.c"), "w", encoding="utf-8") as file:
+        file.write("extern void (*table[])(void);\n"
+                   "int main(void) { for (int i = 0;; i++) { if (!table[i]) i = 0; table[i](); } }\n")
+    subprocess.run(["gcc", "-o", "long", "main.c", "names.s"], cwd=folder, check=True)
+    return os.path.join(folder, "long")
+
+
+@test(modes=CAPS)
+def long_names(context):
+    """A program with 48 MB of names: the names are cut, and the memory keeps to its limit while they are found."""
+    program = with_long_names(context)
+    daemon = Daemon(context, "-F", 999, interval="7s")
+    daemon.wait("sampling")
+    context.spawn([program])
+    near = Neighbour(context)
+    written = daemon.wait("profile written", 2)
+    near.end()
+    check(daemon.end() == 0, "exit status %s" % daemon.process.returncode)
+    texts = "\n".join(texts_of(daemon))
+    near.check(context, texts)
+    most = max(int(line["memory_bytes"]) for line in written)
+    names = {len(name) for name in re.findall(r";(f\d+_x+[^ ;]*)", texts)}
+    context.note("at most %.1f MiB; names of %d to %d bytes" % (most / (1 << 20), min(names), max(names)))
+    check(max(names) < 1024 and len(re.findall(r";f\d+_x+", texts)) > 300, "names of %s bytes" % names)
+    check(most <= 64 << 20, "memory of %d bytes" % most)
 
 
 @test(modes=CAPS)

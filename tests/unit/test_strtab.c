@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/name_cut.h"
+
 Test(strtab, empty_string_is_zero)
 {
 	struct strtab *tab;
@@ -80,5 +82,34 @@ Test(strtab, past_the_cap_new_strings_are_counted_as_lost)
 	strtab_add(tab, "this string is longer than all that may be kept, so it is not");
 	cr_assert(strtab_nr_lost(tab) == 2 && strtab_count(tab) == nr);
 	cr_assert_eq(strtab_add(tab, "kept"), kept);
+	strtab_free(tab);
+}
+
+Test(strtab, long_strings_are_cut_when_room_gets_short)
+{
+	char first[301], other[301];
+	struct strtab *tab;
+	uint32_t whole, cut;
+	const char *text;
+
+	memset(first, 'a', 300);
+	memset(other, 'b', 300);
+	first[300] = other[300] = 0;
+	cr_assert(!strtab_new(&tab, 1 << 20));
+	strtab_cut_after(tab, 200, NAME_CUT_SHORTEST);
+	whole = strtab_add(tab, first);
+	cr_expect_str_eq(strtab_get(tab, whole), first);
+	cut = strtab_add(tab, other);
+	text = strtab_get(tab, cut);
+	cr_expect(strlen(text) <= NAME_CUT_SHORTEST && strlen(text) > NAME_CUT_SHORTEST / 2);
+	cr_expect(text[0] == 'b' && text[strlen(text) - 1] == 'b');
+	cr_expect_eq(strtab_add(tab, other), cut);
+	cr_expect_eq(strtab_add(tab, first), whole, "it was there before");
+	other[150] = 'c';
+	cr_expect_neq(strtab_add(tab, other), cut, "the hash tells names apart");
+	cr_expect_str_eq(strtab_get(tab, strtab_add(tab, "short")), "short");
+	cr_expect_eq(strtab_nr_lost(tab), 0);
+	strtab_cut_after(tab, SIZE_MAX, NAME_CUT_SHORTEST);
+	cr_expect_str_eq(strtab_get(tab, strtab_add(tab, other)), other);
 	strtab_free(tab);
 }

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #define NAME_CUT_MAX 1024 /* with the NUL */
+#define NAME_CUT_SHORTEST 64
 #define NAME_CUT_END 503 /* bytes of the end that are kept */
 
 struct name_cut {
@@ -26,6 +27,8 @@ void name_cut_init(struct name_cut *cut);
 void name_cut_add(struct name_cut *cut, const char *str, size_t len);
 /* The name, or `HEAD...[0123abcd]...END`. Length. */
 size_t name_cut_finish(const struct name_cut *cut, char dst[NAME_CUT_MAX]);
+/* Cuts a name of len bytes to at most max (NAME_CUT_SHORTEST or more) in the same way. Length. */
+size_t name_cut_short(const char *name, size_t len, size_t max, char dst[NAME_CUT_MAX]);
 /* Does name begin with the result of name_cut_finish() for a cut name? */
 bool name_cut_is_cut(const char *name, size_t len);
 

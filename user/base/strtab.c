@@ -10,6 +10,7 @@
 
 #include "base/hash_seed.h"
 #include "base/index.h"
+#include "base/name_cut.h"
 
 #define CHUNK_BYTES 65536
 #define OVERFLOW_ID 1
@@ -26,6 +27,7 @@ struct strtab {
 	struct index index;
 	struct chunk *chunks;
 	size_t bytes, max_bytes;
+	size_t cut_bytes, cut_len; /* see strtab_cut_after() */
 	uint64_t nr_lost;
 	uint64_t seed; /* random, as targets choose many of the strings */
 };
@@ -73,6 +75,12 @@ uint32_t strtab_add_len(struct strtab *tab, const char *str, size_t len)
 		while (index_next(&tab->index, &tab->hashes, hash, &slot, &id))
 			if (!strncmp(string_at(tab, id), str, len) && !string_at(tab, id)[len])
 				return id;
+	if (len > tab->cut_len && tab->bytes >= tab->cut_bytes) {
+		char shorter[NAME_CUT_MAX];
+
+		len = name_cut_short(str, len, tab->cut_len, shorter);
+		return strtab_add_len(tab, shorter, len);
+	}
 	if (tab->strings.nr <= OVERFLOW_ID || tab->bytes + len + 1 <= tab->max_bytes)
 		copy = index_reserve(&budget, &tab->strings, sizeof(char *), &tab->hashes,
 				     &tab->index, hash, &slot)
@@ -99,6 +107,7 @@ int strtab_new(struct strtab **ret, size_t max_bytes)
 	if (!tab)
 		return -ENOMEM;
 	tab->max_bytes = max_bytes;
+	tab->cut_bytes = tab->cut_len = SIZE_MAX;
 	tab->seed = hash_seed();
 	strtab_add(tab, "");
 	strtab_add(tab, STRTAB_OVERFLOW);
@@ -129,6 +138,17 @@ void strtab_free(struct strtab *tab)
 const char *strtab_get(const struct strtab *tab, uint32_t id)
 {
 	return string_at(tab, id < tab->strings.nr ? id : OVERFLOW_ID);
+}
+
+void strtab_cut_after(struct strtab *tab, size_t bytes, size_t len)
+{
+	tab->cut_bytes = bytes > SIZE_MAX - tab->bytes ? SIZE_MAX : tab->bytes + bytes;
+	tab->cut_len = len;
+}
+
+size_t strtab_bytes(const struct strtab *tab)
+{
+	return tab->bytes;
 }
 
 uint32_t strtab_count(const struct strtab *tab)

@@ -17,11 +17,21 @@ struct strtab;
 
 int strtab_new(struct strtab **ret, size_t max_bytes); /* 0 or -ENOMEM */
 void strtab_free(struct strtab *tab);
+static inline void strtab_free_ptr(struct strtab **tab)
+{
+	strtab_free(*tab);
+}
 
 /* Never fails: out of memory or room gives the id of STRTAB_OVERFLOW. */
 uint32_t strtab_add(struct strtab *tab, const char *str);
 /* At most len bytes, up to the first NUL. */
 uint32_t strtab_add_len(struct strtab *tab, const char *str, size_t len);
+/*
+ * After `bytes` more, a string over len bytes (NAME_CUT_SHORTEST or more) that is not there yet is cut in its middle: the
+ * strings of many small owners still fit.
+ */
+void strtab_cut_after(struct strtab *tab, size_t bytes, size_t len);
+size_t strtab_bytes(const struct strtab *tab);
 const char *strtab_get(const struct strtab *tab, uint32_t id);
 uint32_t strtab_count(const struct strtab *tab);
 uint64_t strtab_nr_lost(const struct strtab *tab); /* strings that became STRTAB_OVERFLOW */

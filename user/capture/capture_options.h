@@ -39,6 +39,7 @@ struct capture_options {
 	bool gil; /* only samples whose thread holds Python's GIL */
 	const char *host_root; /* absolute; or NULL */
 	unsigned int background_share; /* of background_new(); 0: the loop itself reads files */
+	size_t name_bytes; /* of a profile, see symbolize.h; 0: the default */
 	size_t codes_bytes; /* the limit for facts about Python code; 0: the default */
 };
 

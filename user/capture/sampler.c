@@ -37,6 +37,8 @@
 #include "ray/worker_match.h"
 
 #define CODES_BYTES (8U << 20)
+/* Each larger table is a mapping of its own: what outgrows its place leaves no hole in the heap, 2 to 6 MiB in all. */
+#define MMAP_BYTES (128 << 10)
 #define TICK_NS NS_PER_SECOND
 #define LEARN_NS                                                                                   \
 	(NS_PER_SECOND / 5) /* 50 processes with torch take more than 50 ms on a slow machine */
@@ -395,6 +397,7 @@ int sampler_check(void)
 	__cleanup(buf_fini) struct buf message = { .max = MESSAGE_MAX };
 
 	mallopt(M_ARENA_MAX, 1);
+	mallopt(M_MMAP_THRESHOLD, MMAP_BYTES);
 	libbpf_log_init();
 	if (!requirements_check(&message))
 		return EXIT_DONE;

@@ -232,10 +232,11 @@ void sampler_own_usage(const struct sampler *sampler, struct run_stats *stats);
 /*
  * sampler_profile.c: a finished profile of the aggregate, with the host's name; the caller fills in its
  * time and stats. Adds problems of files to files.
+ * release: the aggregate is of no more use; its memory is freed early, see aggregate_free_samples().
  * *kernel_names_hidden is set to 1 if kernel addresses cannot be seen. 0 or -ENOMEM.
  */
-int sampler_profile(struct sampler *sampler, const struct aggregate *aggregate, struct profile *ret,
-		    struct stats_reasons *files, int *kernel_names_hidden);
+int sampler_profile(struct sampler *sampler, struct aggregate *aggregate, bool release,
+		    struct profile *ret, struct stats_reasons *files, int *kernel_names_hidden);
 void sampler_warn_kernel_names(void);
 
 /*

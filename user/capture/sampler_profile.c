@@ -11,13 +11,15 @@
 #include "profile/profile.h"
 #include "profile/symbolize.h"
 
-int sampler_profile(struct sampler *sampler, const struct aggregate *aggregate, struct profile *ret,
-		    struct stats_reasons *files, int *kernel_names_hidden)
+int sampler_profile(struct sampler *sampler, struct aggregate *aggregate, bool release,
+		    struct profile *ret, struct stats_reasons *files, int *kernel_names_hidden)
 {
 	struct symbolize_options options = { .kallsyms = "/proc/kallsyms",
 					     .codes = sampler->codes,
 					     .runner = sampler->reader.runner,
 					     .target_program = sampler->target_program,
+					     .release = release ? aggregate : NULL,
+					     .name_bytes = sampler->options->name_bytes,
 					     .now_ns = time_monotonic_ns() };
 	struct aggregate_view view;
 	char cut_map[JIT_NAMES_PATH_BYTES] = "";

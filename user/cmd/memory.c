@@ -183,7 +183,7 @@ static int finish(struct memory_job *job)
 	sampler_stop(&job->sampler);
 	sampler_run_stats(&job->sampler, &job->stats);
 	if (!err)
-		err = sampler_profile(&job->sampler, job->monitor.aggregate, &profile,
+		err = sampler_profile(&job->sampler, job->monitor.aggregate, false, &profile,
 				      &job->stats.files, &hidden);
 	if (err) {
 		log_error("%s", strerror(-err));

@@ -272,7 +272,8 @@ static int profile_finish(struct recording *rec, const struct profile *calls)
 	struct aggregate_view view;
 	int err, hidden = 0, status;
 
-	err = sampler_profile(&rec->sampler, rec->aggregate, &profile, &rec->stats.files, &hidden);
+	err = sampler_profile(&rec->sampler, rec->aggregate, false, &profile, &rec->stats.files,
+			      &hidden);
 	if (err) {
 		log_error("symbols: %s", strerror(-err));
 		return EXIT_FAILED;

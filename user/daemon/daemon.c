@@ -29,7 +29,7 @@
 #include "profile/thread_times.h"
 
 /* Fixed memory: BPF maps, processes, images, symbols of one file at a time. */
-#define FIXED_BYTES (44ULL << 20)
+#define FIXED_BYTES (46ULL << 20)
 #define MEMORY_BYTES (64ULL << 20) /* the default of --max-memory */
 #define AGGREGATE_MIN_BYTES (2U << 20) /* also if everything else takes the memory */
 #define FIXED_CPUS 32
@@ -41,7 +41,7 @@
 #define WAITS_BYTES (14ULL << 20) /* --wall: its maps, and reading the stacks of threads */
 #define TIMES_BYTES                                                                                \
 	(2ULL << 20) /* of that, the times of threads; more of them take room from stacks */
-#define VARIABLE_MIN_BYTES (4ULL << 20)
+#define VARIABLE_MIN_BYTES (2ULL << 20)
 #define CLOCK_STEP_NS NS_PER_SECOND
 #define LAST_JOBS_NS (NS_PER_SECOND / 2) /* the time for jobs with samples of an ended interval */
 #define LISTEN_DEFAULT "127.0.0.1:9464"
@@ -379,7 +379,7 @@ static int finish(struct daemon *daemon, int signal_fd)
 /*
  * --max-memory without the fixed part is divided: a half is for the stacks of the running interval
  * and of the one that is being written, a quarter for code objects. The rest is for the writer,
- * which needs as much as the stacks if no two of them are alike.
+ * which needs as much as the stacks if no two of them are alike: a half of it for names.
  */
 static void memory_share(struct daemon *daemon)
 {
@@ -407,6 +407,7 @@ static void memory_share(struct daemon *daemon)
 	if (daemon->options->token) /* each of two profiles takes a quarter of the rest */
 		daemon->aggregate_bytes -= daemon->aggregate_bytes / 3;
 	daemon->options->capture.codes_bytes = (bytes - fixed) / 4;
+	daemon->options->capture.name_bytes = (bytes - fixed) / 8;
 	daemon->sampling_bytes = bytes - (bytes - fixed) / 4;
 }
 

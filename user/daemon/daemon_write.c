@@ -85,8 +85,8 @@ static int calls_profile(struct daemon *daemon, struct profile *ret, struct run_
 	const struct interval *interval = &daemon->ended;
 	int hidden = 0, err;
 
-	err = sampler_profile(&daemon->sampler, interval->calls.aggregate, ret, &result->files,
-			      &hidden);
+	err = sampler_profile(&daemon->sampler, interval->calls.aggregate, false, ret,
+			      &result->files, &hidden);
 	if (!err)
 		err = profile_of_calls(ret);
 	if (err)
@@ -109,11 +109,10 @@ static int interval_write(struct daemon *daemon, struct write_result *result)
 	struct profile profile = { 0 }, calls = { 0 }, memory = { 0 };
 	struct profiles profiles = { .cpu = &profile };
 	struct run_stats calls_stats, memory_stats;
-	uint64_t samples;
 	int err, hidden = 0;
 
 	sampler_image_stats(&daemon->sampler, &before);
-	err = sampler_profile(&daemon->sampler, interval->aggregate, &profile, &result->files,
+	err = sampler_profile(&daemon->sampler, interval->aggregate, true, &profile, &result->files,
 			      &hidden);
 	if (err)
 		return err;
@@ -123,12 +122,7 @@ static int interval_write(struct daemon *daemon, struct write_result *result)
 	stats_add_reasons(&result->files, &now.files);
 	stats_add_reasons(&stats->files, &result->files);
 	result->private_bytes = self_private_bytes();
-	/*
-	 * Only this child still has the interval's samples; the figure of the daemon includes them.
-	 */
-	samples = aggregate_bytes(interval->aggregate);
-	if (result->private_bytes > samples)
-		stats->memory_bytes += result->private_bytes - samples;
+	stats->memory_bytes += result->private_bytes;
 	profile.time_ns = interval->start_ns + interval->offset_ns;
 	profile.duration_ns = interval->end_ns - interval->start_ns;
 	profile.threads = daemon->options->threads;

@@ -65,8 +65,8 @@ static bool profile_write(struct remote_profile_job *job, int fd)
 	aggregate_view_get(job->aggregate, &view);
 	if (!view.counts.nr_taken && is_nowhere(job, &head))
 		return head_write(fd, &head);
-	err = sampler_profile(&job->daemon->sampler, job->aggregate, &profile, &job->stats.files,
-			      &hidden);
+	err = sampler_profile(&job->daemon->sampler, job->aggregate, false, &profile,
+			      &job->stats.files, &hidden);
 	if (err) {
 		head.status = 500;
 		snprintf(head.text, sizeof(head.text), "symbols: %s", strerror(-err));

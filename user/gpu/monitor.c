@@ -448,7 +448,7 @@ int gpu_monitor_profile_make(struct gpu_monitor *watch, const struct gpu_snapsho
 	gpu_snapshot_waits(snapshot, watch->table, counts, snapshot->nr_counts);
 	call_table_finish(watch->table, counts, snapshot->nr_counts, gpu_snapshot_comm_text,
 			  (void *)snapshot);
-	err = sampler_profile(watch->sampler, watch->aggregate, &ret->profile, &stats->files,
+	err = sampler_profile(watch->sampler, watch->aggregate, false, &ret->profile, &stats->files,
 			      &hidden);
 	if (!err)
 		err = profile_of_calls(&ret->profile);

@@ -126,7 +126,7 @@ int memory_profile(struct profile *ret, struct findings *findings, struct run_st
 	struct aggregate_view view;
 	int hidden = 0, err;
 
-	err = sampler_profile(monitor->sampler, monitor->aggregate, ret, files, &hidden);
+	err = sampler_profile(monitor->sampler, monitor->aggregate, false, ret, files, &hidden);
 	if (err)
 		return err;
 	aggregate_view_get(monitor->aggregate, &view);

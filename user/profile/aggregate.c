@@ -540,6 +540,12 @@ int aggregate_new(struct aggregate **ret, bool threads, size_t max_bytes)
 	return 0;
 }
 
+void aggregate_free_samples(struct aggregate *a)
+{
+	stack_set_fini(&a->stacks);
+	piece_set_fini(&a->samples);
+}
+
 void aggregate_free(struct aggregate *a)
 {
 	if (!a)
@@ -548,9 +554,8 @@ void aggregate_free(struct aggregate *a)
 	free(a->process_counts.data);
 	free(a->process_hashes.data);
 	free(a->process_index.slots);
-	stack_set_fini(&a->stacks);
+	aggregate_free_samples(a);
 	free(a->titles.data);
-	piece_set_fini(&a->samples);
 	piece_set_fini(&a->thread_names);
 	piece_set_fini(&a->threads_seen);
 	tag_list_fini(&a->tags);

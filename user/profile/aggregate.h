@@ -238,6 +238,8 @@ int aggregate_call_sample(struct aggregate *aggregate, const struct aggregate_ca
 void aggregate_exit(struct aggregate *aggregate, const struct bpfprof_task_id *task,
 		    uint64_t cpu_ns);
 size_t aggregate_bytes(const struct aggregate *aggregate); /* taken of max_bytes */
+/* Frees the stacks and the samples; views of them end. Processes, labels and counts stay. */
+void aggregate_free_samples(struct aggregate *aggregate);
 size_t aggregate_unused_bytes(const struct aggregate *aggregate); /* of these, not yet written */
 /* Acts as if max_bytes were reached once min_bytes are taken: known stacks still count. */
 void aggregate_freeze(struct aggregate *aggregate, size_t min_bytes);

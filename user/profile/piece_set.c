@@ -39,4 +39,5 @@ void piece_set_fini(struct piece_set *set)
 	free(set->items.data);
 	free(set->hashes.data);
 	free(set->index.slots);
+	*set = (struct piece_set){ 0 };
 }

@@ -50,4 +50,5 @@ void stack_set_fini(struct stack_set *set)
 	free(set->elements.data);
 	free(set->hashes.data);
 	free(set->index.slots);
+	*set = (struct stack_set){ 0 };
 }

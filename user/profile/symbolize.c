@@ -36,6 +36,8 @@
 
 #define ANON_NAME_BYTES UINT64_C(4096)
 #define MAX_STRING_BYTES (32U << 20)
+#define CUT_RAW_BYTES 255 /* a mangled name that is cut is not demangled */
+#define NAMES_PER_FRAME 3 /* function, its name in the file or the source file, and its short one */
 #define MAX_ASKED 16 /* processes that are asked about the folder of Python code */
 #define DEBUG_ROOT "/usr/lib/debug"
 
@@ -83,6 +85,7 @@ struct symbolizer {
 	size_t nr;
 	uint32_t *owners; /* by Python frame: index + 1 of a process that runs it, or 0; or NULL */
 	struct jit_names jit;
+	size_t name_bytes; /* see symbolize_options */
 	int kernel_names_hidden;
 };
 
@@ -200,10 +203,13 @@ static struct profile_mapping image_mapping(struct symbolizer *s, const struct i
 	return mapping;
 }
 
+/* names: of this file alone, whole. Long ones come into the profile cut. */
 static void native_location(struct symbolizer *s, size_t i, const struct elf_symbol *symbol,
-			    const char *base, uint32_t mapping)
+			    const struct strtab *names, const char *base, uint32_t mapping)
 {
 	struct profile_location *loc = &s->profile->locations[i];
+	struct strtab *strings = s->profile->strings;
+	const char *raw = strtab_get(names, symbol->name);
 	char name[DEMANGLE_MAX_OUTPUT];
 
 	loc->kind = LOCATION_NATIVE;
@@ -213,15 +219,16 @@ static void native_location(struct symbolizer *s, size_t i, const struct elf_sym
 	loc->has_start = !symbol->name && symbol->function;
 	loc->same_start = symbol->same_start;
 	loc->same_end = symbol->same_end;
-	loc->file = symbol->file;
+	loc->file = strtab_add(strings, strtab_get(names, symbol->file));
 	loc->line = symbol->line;
 	loc->start_line = symbol->start_line;
 	if (symbol->name) {
-		demangle(strtab_get(s->profile->strings, symbol->name), name);
-		loc->name = strtab_add(s->profile->strings, name);
-		loc->system_name = symbol->name;
+		demangle(raw, name);
+		loc->name = strtab_add(strings, name);
+		name_cut_short(raw, strlen(raw), NAME_CUT_MAX - 1, name);
+		loc->system_name = strtab_add(strings, name);
 	} else { /* one name for the whole function, if its begin is known */
-		loc->name = add_printf(s->profile->strings, "%s+0x%" PRIx64, base,
+		loc->name = add_printf(strings, "%s+0x%" PRIx64, base,
 				       symbol->function ? symbol->function : symbol->rva);
 		loc->system_name = loc->name;
 	}
@@ -284,8 +291,8 @@ static enum problem symbols_problem(int err)
 }
 
 /* Symbols without a name keep their address. */
-static void symbols_resolve(struct symbolizer *s, struct image *image, struct elf_symbol *symbols,
-			    size_t nr)
+static void symbols_resolve(struct symbolizer *s, struct image *image, struct strtab *names,
+			    struct elf_symbol *symbols, size_t nr)
 {
 	struct debug_place place = { .images = s->images };
 	struct elf_debug_paths paths = { .root = DEBUG_ROOT,
@@ -297,7 +304,7 @@ static void symbols_resolve(struct symbolizer *s, struct image *image, struct el
 
 	place.pid = image->way == IMAGE_WAY_PATH ? 0 : image->pid;
 	paths.dir = dir ? dirname(dir) : NULL;
-	err = elf_symbols_resolve(image->elf, &paths, &starts, s->profile->strings, symbols, nr);
+	err = elf_symbols_resolve(image->elf, &paths, &starts, names, symbols, nr);
 	free(dir);
 	if (err == -ETIMEDOUT)
 		images_fail(s->images, image, err, s->options->now_ns);
@@ -310,13 +317,15 @@ static int image_resolve(struct symbolizer *s, size_t first, size_t nr)
 {
 	struct image *image = images_get(s->images, frame_image(s->frames[first]));
 	__cleanup(free_mem) struct elf_symbol *symbols = calloc(nr, sizeof(*symbols));
+	__cleanup(strtab_free) struct strtab *names = NULL;
 	struct profile_mapping mapping = { .limit = BPFPROF_OFF_MASK };
 	uint32_t mapping_id;
 	size_t i;
 	int err;
 
-	if (!symbols)
+	if (!symbols || strtab_new(&names, MAX_STRING_BYTES))
 		return -ENOMEM;
+	strtab_cut_after(names, s->name_bytes, CUT_RAW_BYTES);
 	if (s->options->deadline_ns && time_monotonic_ns() >= s->options->deadline_ns) {
 		err = -ETIMEDOUT;
 		problem_count(s, SYMBOLS_NO_TIME);
@@ -330,7 +339,7 @@ static int image_resolve(struct symbolizer *s, size_t first, size_t nr)
 			elf_image_off_to_rva(image->elf, symbols[i].rva, &symbols[i].rva);
 	}
 	if (!err)
-		symbols_resolve(s, image, symbols, nr);
+		symbols_resolve(s, image, names, symbols, nr);
 	if (image)
 		mapping = image_mapping(s, image);
 	else /* the image was forgotten meanwhile */
@@ -338,7 +347,7 @@ static int image_resolve(struct symbolizer *s, size_t first, size_t nr)
 	mapping.has_functions = true; /* pprof need not search for names */
 	mapping_id = mapping_add(s->profile, &mapping);
 	for (i = 0; i < nr; i++)
-		native_location(s, first + i, &symbols[i],
+		native_location(s, first + i, &symbols[i], names,
 				text_base_name(strtab_get(s->profile->strings, mapping.path)),
 				mapping_id);
 	return 0;
@@ -531,6 +540,20 @@ size_t symbolize_group(const uint64_t *frames, size_t nr)
 }
 
 /* Resolves all frames of the rank, group by group. */
+/*
+ * One file, or one process, has a quarter of the room for long names, and all of them a half: the other half
+ * is for a short name of each frame.
+ */
+static void names_share(struct symbolizer *s)
+{
+	size_t used = strtab_bytes(s->profile->strings), half = s->name_bytes / 2;
+	size_t rest = used < half ? half - used : 0;
+	size_t len = half / (NAMES_PER_FRAME * (s->nr + 1));
+
+	strtab_cut_after(s->profile->strings, rest < half / 2 ? rest : half / 2,
+			 len < NAME_CUT_SHORTEST ? NAME_CUT_SHORTEST : len);
+}
+
 static int locations_resolve(struct symbolizer *s, int rank)
 {
 	size_t first, nr;
@@ -538,8 +561,10 @@ static int locations_resolve(struct symbolizer *s, int rank)
 
 	for (first = 0; first < s->nr && !err; first += nr) {
 		nr = symbolize_group(s->frames + first, s->nr - first);
-		if (frame_rank(s->frames[first]) == rank)
-			err = group_resolve(s, first, nr);
+		if (frame_rank(s->frames[first]) != rank)
+			continue;
+		names_share(s);
+		err = group_resolve(s, first, nr);
 	}
 	return err;
 }
@@ -617,11 +642,8 @@ static int programs_find(struct symbolizer *s, const struct aggregate_view *view
 static int frames_locate(struct symbolizer *s)
 {
 	struct profile *profile = s->profile;
-	int err, rank;
+	int err = 0, rank;
 
-	err = strtab_new(&profile->strings, MAX_STRING_BYTES);
-	if (err)
-		return err;
 	s->jit = (struct jit_names){ .images = s->images,
 				     .strings = profile->strings,
 				     .reasons = s->files,
@@ -630,8 +652,11 @@ static int frames_locate(struct symbolizer *s)
 	if (!profile->locations)
 		return -ENOMEM;
 	profile->nr_locations = s->nr;
+	s->name_bytes = s->options->name_bytes ? s->options->name_bytes : MAX_STRING_BYTES;
 	for (rank = 0; rank < NR_RANKS && !err; rank++)
 		err = locations_resolve(s, rank);
+	strtab_cut_after(profile->strings, SIZE_MAX,
+			 SIZE_MAX); /* the names of processes and pods come now */
 	return err;
 }
 
@@ -649,7 +674,10 @@ int symbolize_frames(struct profile *ret, const uint64_t *frames, size_t nr,
 				.files = files,
 				.frames = frames,
 				.nr = nr };
-	int err = frames_locate(&s);
+	int err = strtab_new(&profile.strings, MAX_STRING_BYTES);
+
+	if (!err)
+		err = frames_locate(&s);
 
 	if (err) {
 		profile_fini(&profile);
@@ -682,10 +710,15 @@ int symbolize(struct profile *ret, const struct aggregate_view *view, struct ima
 	if (!err && options->runner)
 		err = owners_make(&s, view);
 	if (!err)
-		err = frames_locate(&s);
-	free(s.owners);
+		err = strtab_new(&profile.strings, MAX_STRING_BYTES);
 	if (!err)
 		err = assemble(&profile, view, options->calls);
+	/* Now, as the names need memory, too. */
+	if (!err && options->release)
+		aggregate_free_samples(options->release);
+	if (!err)
+		err = frames_locate(&s);
+	free(s.owners);
 	if (!err)
 		err = programs_find(&s, view);
 	if (err) {

@@ -13,6 +13,7 @@
 
 #include "base/counters.h"
 
+struct aggregate;
 struct aggregate_process;
 struct aggregate_view;
 struct codes;
@@ -29,6 +30,8 @@ struct symbolize_options {
 	uint32_t target_program; /* image of the target, 0: none, or not known */
 	struct deadline_runner *runner; /* NULL: does not read folders of Python files */
 	char *cut_map; /* JIT_NAMES_PATH_BYTES for the path of a map that is too long; or NULL */
+	size_t name_bytes; /* names get no more than about this much: long ones are cut then; 0: 32 MiB */
+	struct aggregate *release; /* released once its samples are copied; NULL: none */
 	bool calls; /* make a profile of calls even if there was none */
 	bool ranges; /* fill in same_start and same_end for native and kernel code */
 };
