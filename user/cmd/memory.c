@@ -27,6 +27,7 @@
 #include "findings/findings.h"
 #include "formats/output.h"
 #include "memory/growth.h"
+#include "memory/history.h"
 #include "memory/table.h"
 #include "options/memory_options.h"
 #include "proc/pids.h"
@@ -195,6 +196,8 @@ static int finish(struct memory_job *job)
 	aggregate_stats(&job->stats, &view);
 	job->stats.duration_seconds = (double)(job->end_ns - job->start_ns) / 1e9;
 	memory_profile_values(&profile);
+	if (memory_history_make(&job->monitor, &profile))
+		log_error("no room for the time line");
 	profile_count_nameless(&profile, &job->stats.walk);
 	profile.time_ns = job->start_wall_ns;
 	profile.duration_ns = job->end_ns - job->start_ns;
