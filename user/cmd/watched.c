@@ -40,8 +40,7 @@ void watched_text(char *dst, size_t cap, const struct capture_options *capture,
 		snprintf(dst, cap, "%s",
 			 container_filter_is_set(&capture->containers) ? "everything"
 								       : "the whole machine");
-	else if (!proc_cmdline_read(runner, cmdline, sizeof(cmdline),
-				    capture->pids[0]) &&
+	else if (!proc_cmdline_read(runner, cmdline, sizeof(cmdline), capture->pids[0]) &&
 		 cmdline[0])
 		snprintf(dst, cap, "pid %d, '%s'", capture->pids[0], cmdline);
 	else
