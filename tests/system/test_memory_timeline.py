@@ -2,11 +2,13 @@
 """The time line of memory -o FILE.html: what was held when, and the flame graph that follows it in a browser."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
 import time
 
+from daemons import Daemon
 from harness import Skip, check, test
 from test_memory import MIB, Memory, in_c, rss_anon
 
@@ -188,3 +190,20 @@ def beside_samples(context):
     page = Page(context.text("y.memory.html"))
     check(max(page.bands["big"]) >= 64 * MIB and page.bands["big"][-1] == 0, "%s" % page.bands)
     check('id="chart"' not in context.text("y.html"), "a time line of memory in the profile of the CPU")
+
+
+@test()
+def intervals(context):
+    """daemon --memory: each interval has a time line of its own."""
+    holder = in_c(context)
+    daemon = Daemon(context, "--memory", interval="2s")
+    daemon.wait("sampling")
+    holder.run("big", 96)
+    done = len(daemon.said("profile written"))
+    name = daemon.wait("profile written", done + 2)[done + 1]["file"].replace("cpu-", "memory-") + ".html"
+    with open(os.path.join(daemon.output, name), encoding="utf-8") as file:
+        page = Page(file.read())
+    check(daemon.end() == 0, "it failed")
+    check(0 <= page.seconds[0] <= 1 and 1 <= page.seconds[-1] <= 4, "moments: %s" % page.seconds)
+    # 512 KiB per sample: 192 samples of 96 MiB.
+    check(all(abs(held - 96 * MIB) < 28 * MIB for held in page.bands["big"]), "%s" % page.bands["big"])

@@ -40,15 +40,12 @@ int memory_history_look(struct memory_monitor *m)
 	return err;
 }
 
-int memory_history_hold(struct memory_monitor *m)
+void memory_history_hold(struct memory_monitor *m)
 {
 	struct moment_line *line;
-	int64_t sample = 0;
 
 	hash_table_each(&m->moments.lines, line)
-		if (sample >= 0)
-			sample = aggregate_hold(m->aggregate, &line->at, PROFILE_NOT_ASLEEP);
-	return sample < 0 ? (int)sample : 0;
+		aggregate_hold(m->aggregate, &line->at, PROFILE_NOT_ASLEEP);
 }
 
 /* A function with all its stacks, or a row without a stack. */

@@ -95,6 +95,8 @@ static void rest_admit(struct memory_moments *moments)
 	struct moment_key key;
 	size_t nr = 0, i;
 
+	if (!moments->nr_rest)
+		return;
 	qsort(rest, moments->nr_rest, sizeof(*rest), rest_by_key);
 	for (i = 0; i < moments->nr_rest; i++) {
 		if (nr && !rest_by_key(&rest[nr - 1], &rest[i]))

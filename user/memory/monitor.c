@@ -542,7 +542,8 @@ int memory_monitor_fill(struct memory_monitor *m)
 					      answer->rows[i].pages, answer->rows[i].bytes);
 	for (i = 0; i < answer->nr_accounts && !err && m->question != MEMORY_LEAKS; i++)
 		err = labels_add(m, &answer->accounts[i]);
-	return err ?: memory_history_hold(m);
+	memory_history_hold(m);
+	return err;
 }
 
 int memory_monitor_finish(struct memory_monitor *m)
