@@ -87,7 +87,8 @@ $(B)/push-$(PUSH):
 	$(Q)mkdir -p $(@D) && rm -f $(B)/push-? && touch $@
 
 # Embedded by .incbin, which -MMD does not see.
-$(B)/user/formats/html.o: user/formats/flame.css user/formats/flame.js
+$(B)/user/formats/html.o: user/formats/flame.css user/formats/flame_tree.js user/formats/flame.js \
+	user/formats/timeline.js
 $(B)/user/formats/svg.o: user/formats/svg.css user/formats/svg.js
 
 # The BPF side: each file by itself, most of them linked into one object, then a skeleton header.

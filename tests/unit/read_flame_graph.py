@@ -66,6 +66,8 @@ def read_html(text):
         sys.exit("%d nodes, %d names, %d kinds" % (nodes, len(data["names"]), len(data["kinds"])))
     print("scripts %d, ns %d, lost %s" % (page.scripts, data["ns"],
                                           data.get("stats", {}).get("lost")))
+    if "timeline" in data:
+        print(json.dumps(data["timeline"], sort_keys=True))
     print("\n".join(page.words))
 
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/strtab.h"
+#include "profile/history.h"
 #include "profile/stats.h"
 #include "made_profile.h"
 
@@ -104,6 +105,48 @@ Test(html, title_and_counters)
 	expect(text, "\nSamples: 15 in 10.0 s: 15 user, 0 kernel only\n");
 	expect(text, "\nLost: 5 (25.0%; ring full 5)\n");
 	expect(text, ", lost {'ring_full': 5}\n");
+	free(text);
+	made_free(profile);
+}
+
+/* Stacks that hold nothing in the end are in the graph, too; of equal paths the values are one. */
+Test(html, timeline)
+{
+	static const int32_t kib[] = { 0, 8, 8, 0, 5, 0, 0, -2, 1 };
+	struct profile *profile = made_new();
+	uint32_t f = made_native(profile, "f", 0, 0x10), g = made_native(profile, "g", 0, 0x20);
+	uint32_t same = made_native(profile, "f", 0, 0x18);
+	char *text;
+	size_t i;
+
+	made_process(profile, 1, "app", "");
+	profile->value.type = strtab_add(profile->strings, "inuse_space");
+	profile->value.unit = strtab_add(profile->strings, "bytes");
+	made_add(profile, 0, 2, f)->value_ns = 8192;
+	made_stack(profile, &same, 1);
+	made_stack(profile, &g, 1);
+	profile->history = profile_history_new(3, 3, 2);
+	cr_assert(profile->history);
+	for (i = 0; i < 3; i++) {
+		profile->history->ns[i] = i * 500000000;
+		profile->history->total_kib[i] = 10 * (i + 1);
+		profile->history->series[i] = (struct history_series){ .stack = (uint32_t)i };
+	}
+	profile->history->series[2].band = 1;
+	memcpy(profile->history->kib, kib, sizeof(kib));
+	profile->history->peak = 2;
+	profile->history->what = "held at the end";
+	profile->history->nr_bands = 1;
+	profile->history->bands[0] = strtab_add(profile->strings, "f");
+	text = read_back("html", profile, NULL);
+	cr_expect(!strncmp(text, "app;f 8192 02\napp;g 0 02\n", 25), "%s", text);
+	expect(text, "scripts 3,");
+	expect(text, "Memory flame graph\n");
+	expect(text, "\"bands\": [\"f\"]");
+	expect(text, "\"kib\": [10, 20, 30]");
+	expect(text, "\"ms\": [0, 500, 1000]");
+	expect(text, "\"peak\": 2");
+	expect(text, "\"series\": [[0, 0, 1, 13, 2, 8], [1, 1, 1, -2, 2, 1]]");
 	free(text);
 	made_free(profile);
 }

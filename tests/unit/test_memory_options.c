@@ -43,6 +43,7 @@ Test(memory_options, defaults_and_values)
 	cr_expect_eq(options.record.duration_ns, 120ULL * 1000000000);
 	cr_expect_eq(options.record.nr_outputs, 1);
 	cr_expect_str_eq(options.record.command[1], "-x");
+	cr_expect(!options.timeline); /* only for -o FILE.html */
 	options_fini(&memory_flags, &options);
 	buf_fini(&error);
 }

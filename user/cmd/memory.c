@@ -23,10 +23,12 @@
 #include "capture/sampler.h"
 #include "cmd/child_command.h"
 #include "cmd/command.h"
+#include "cmd/memory_screen.h"
 #include "cmd/output_files.h"
 #include "findings/findings.h"
 #include "formats/output.h"
 #include "memory/growth.h"
+#include "memory/history.h"
 #include "memory/table.h"
 #include "options/memory_options.h"
 #include "proc/pids.h"
@@ -49,6 +51,8 @@ struct memory_job {
 	struct memory_monitor monitor;
 	struct child_command command;
 	struct memory_watch watch;
+	bool with_screen;
+	struct memory_screen screen;
 	uint64_t start_ns, end_ns, start_wall_ns;
 	struct run_stats stats;
 	struct findings findings;
@@ -85,6 +89,24 @@ static int check_outputs(const struct memory_job *job)
 	return !status && record->stats_path ? check_one(job, record->stats_path) : status;
 }
 
+/* Takes signals and keys. True: it is the end. */
+static bool take_input(struct memory_job *job, const struct pollfd *signals,
+		       const struct pollfd *terminal)
+{
+	int signal = 0;
+
+	while (signals->revents && (signal = signals_next(signals->fd))) {
+		if (signal != SIGWINCH)
+			return true;
+		memory_screen_resize(&job->screen);
+	}
+	if (!terminal)
+		return false;
+	/* Anything else: the terminal is closed. */
+	return terminal->revents & ~POLLIN ||
+	       (terminal->revents && memory_screen_keys(&job->screen));
+}
+
 /* Runs until the duration is over, a signal arrives, or all targets have ended. */
 static void loop(struct memory_job *job, int signal_fd)
 {
@@ -92,7 +114,9 @@ static void loop(struct memory_job *job, int signal_fd)
 	uint64_t end_ns = duration_ns ? job->start_ns + duration_ns : UINT64_MAX;
 	uint64_t now_ns = job->start_ns, tick_ns = now_ns + TICK_NS;
 	struct pollfd fds[] = { { .fd = sampler_fd(&job->sampler), .events = POLLIN },
-				{ .fd = signal_fd, .events = POLLIN } };
+				{ .fd = signal_fd, .events = POLLIN },
+				{ .fd = STDIN_FILENO, .events = POLLIN } };
+	nfds_t nr = job->screen.open ? 3 : 2;
 	int wait_ms;
 
 	while (now_ns < end_ns) {
@@ -104,6 +128,8 @@ static void loop(struct memory_job *job, int signal_fd)
 				       now_ns))
 			aggregate_freeze(job->monitor.aggregate, AGGREGATE_MIN_BYTES);
 		now_ns = time_monotonic_ns();
+		if (memory_screen_run(&job->screen, now_ns))
+			log_debug("memory: no room for the screen");
 		if (now_ns >= tick_ns) {
 			tick_ns = now_ns + TICK_NS;
 			if (sampler_targets_ended(&job->sampler)) {
@@ -111,8 +137,8 @@ static void loop(struct memory_job *job, int signal_fd)
 				return;
 			}
 		}
-		sampler_poll(&job->sampler, fds, 2, time_poll_ms(now_ns, end_ns, wait_ms));
-		if (fds[1].revents && signals_next(signal_fd))
+		sampler_poll(&job->sampler, fds, nr, time_poll_ms(now_ns, end_ns, wait_ms));
+		if (take_input(job, &fds[1], nr == 3 ? &fds[2] : NULL))
 			return;
 		now_ns = time_monotonic_ns();
 	}
@@ -195,6 +221,8 @@ static int finish(struct memory_job *job)
 	aggregate_stats(&job->stats, &view);
 	job->stats.duration_seconds = (double)(job->end_ns - job->start_ns) / 1e9;
 	memory_profile_values(&profile);
+	if (memory_history_make(&job->monitor, &profile))
+		log_error("no room for the time line");
 	profile_count_nameless(&profile, &job->stats.walk);
 	profile.time_ns = job->start_wall_ns;
 	profile.duration_ns = job->end_ns - job->start_ns;
@@ -234,7 +262,10 @@ static int run(struct memory_job *job, int signal_fd)
 	status = child_command_release(&job->command);
 	if (status)
 		return status;
+	if (job->with_screen && memory_screen_open(&job->screen, &job->monitor, &job->capture))
+		log_error("no memory for the live screen");
 	loop(job, signal_fd);
+	memory_screen_close(&job->screen);
 	return child_command_status(&job->command, finish(job));
 }
 
@@ -245,7 +276,7 @@ static void capture_fill(struct memory_job *job)
 	capture->session.hz = RECORD_HZ_DEFAULT; /* no clock runs */
 	capture->session.no_clock = true;
 	capture->session.pages = true;
-	capture->report_workers = true;
+	capture->report_workers = !job->with_screen;
 	capture->child = job->command.pid;
 }
 
@@ -256,7 +287,11 @@ static int run_with(struct memory_job *job)
 	sigset_t old_signals;
 	int err, status;
 
-	signal_fd = signals_open((const int[]){ SIGINT, SIGTERM, 0 }, &old_signals);
+	signal_fd = job->with_screen
+			    ? signals_open((const int[]){ SIGINT, SIGTERM, SIGHUP, SIGQUIT,
+							  SIGWINCH, 0 },
+					   &old_signals)
+			    : signals_open((const int[]){ SIGINT, SIGTERM, 0 }, &old_signals);
 	err = signal_fd < 0 ? signal_fd : 0;
 	if (!err && words)
 		err = child_command_fork(&job->command, words, &old_signals);
@@ -279,6 +314,7 @@ int memory_run(const struct memory_options *options)
 	int status = sampler_check();
 
 	job.capture = options->record.capture;
+	job.with_screen = memory_screen_is_wanted(options);
 	if (!status)
 		status = check_outputs(&job);
 	if (!status)

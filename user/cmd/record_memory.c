@@ -14,7 +14,8 @@
 int recording_memory_open(struct recording *rec)
 {
 	const struct memory_options options = { .sample_bytes = MEMORY_SAMPLE_BYTES,
-						.question = MEMORY_HELD };
+						.question = MEMORY_HELD,
+						.timeline = rec->options->html };
 
 	return rec->options->capture.session.pages
 		       ? memory_monitor_open(&rec->pages, &rec->sampler, &options, AGGREGATE_BYTES)

@@ -23,6 +23,7 @@
 #include "capture/sampler.h"
 #include "cmd/command.h"
 #include "cmd/top_calls.h"
+#include "cmd/watched.h"
 #include "kernel/waits.h"
 #include "options/options.h"
 #include "proc/pids.h"
@@ -89,49 +90,6 @@ static void step(void *arg)
 	struct top *top = arg;
 
 	sampler_run(&top->sampler);
-}
-
-/* Writes " in pod 'ml/trainer-0'", or nothing. */
-static void where_fill(char *dst, size_t cap, const struct container_filter *filter)
-{
-	bool pods = filter->nr_pods;
-
-	if (!container_filter_is_set(filter))
-		return;
-	snprintf(dst, cap, " in %s '%s'%s", pods ? "pod" : "container",
-		 pods ? filter->pods[0] : filter->ids[0],
-		 filter->nr_pods + filter->nr_ids > 1 ? " and others" : "");
-}
-
-/* Names the watched processes, for the first line. */
-static void what_fill(struct top *top)
-{
-	const struct capture_options *capture = &top->options->capture;
-	char cmdline[128] = "";
-	size_t len;
-
-	if (capture->nr_workers)
-		snprintf(top->what, sizeof(top->what), "workers '%s'%s", capture->workers[0],
-			 capture->nr_workers + capture->nr_comms + capture->nr_pids > 1
-				 ? " and others"
-				 : "");
-	else if (capture->nr_comms)
-		snprintf(top->what, sizeof(top->what), "processes named '%s'%s", capture->comms[0],
-			 capture->nr_comms + capture->nr_pids > 1 ? " and others" : "");
-	else if (capture->nr_pids > 1)
-		snprintf(top->what, sizeof(top->what), "%zu processes", capture->nr_pids);
-	else if (!capture->nr_pids)
-		snprintf(top->what, sizeof(top->what), "%s",
-			 container_filter_is_set(&capture->containers) ? "everything"
-								       : "the whole machine");
-	else if (!proc_cmdline_read(top->sampler.reader.runner, cmdline, sizeof(cmdline),
-				    capture->pids[0]) &&
-		 cmdline[0])
-		snprintf(top->what, sizeof(top->what), "pid %d, '%s'", capture->pids[0], cmdline);
-	else
-		snprintf(top->what, sizeof(top->what), "pid %d", capture->pids[0]);
-	len = strlen(top->what);
-	where_fill(top->what + len, sizeof(top->what) - len, &capture->containers);
 }
 
 static bool is_named(const struct capture_options *capture, uint32_t pid)
@@ -535,7 +493,8 @@ static int start(struct top *top, int signal_fd)
 	if (gpu)
 		gpu_monitor_start(&top->calls.watch);
 	top->start_ns = wall ? waits_start_ns(top->sampler.waits) : time_monotonic_ns();
-	what_fill(top);
+	watched_text(top->what, sizeof(top->what), &top->options->capture,
+		     top->sampler.reader.runner);
 	symbolizer_fill(top);
 	return run(top, signal_fd);
 }

@@ -22,7 +22,8 @@ static bool wants(void *arg, const struct aggregate_input *input)
 int pages_open(struct daemon *daemon)
 {
 	const struct memory_options options = { .sample_bytes = MEMORY_SAMPLE_BYTES,
-						.question = MEMORY_HELD };
+						.question = MEMORY_HELD,
+						.timeline = true };
 	int status;
 
 	if (!daemon->options->capture.session.pages)

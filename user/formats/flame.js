@@ -4,7 +4,7 @@
 (() => {
 const $ = id => document.getElementById(id);
 const data = JSON.parse($("data").textContent);
-const ROW = 18, MIN_WIDTH = 0.3, ROOT_NAME = -1;
+const ROW = 18, MIN_WIDTH = 0.3;
 const FONT = '12px ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace';
 // By the digit in data.kinds: hue, saturation, lightness.
 const KINDS = [
@@ -13,7 +13,7 @@ const KINDS = [
 	{ label: "native", hsl: [212, 68, 71] },
 	{ label: "Python", hsl: [138, 44, 63] },
 	{ label: "marker", hsl: [0, 0, 72] },
-	{ label: data.unit === "call" ? "GPU call" : "waiting", hsl: [46, 78, 62] },
+	{ label: { call: "GPU call", byte: "no stack" }[data.unit] || "waiting", hsl: [46, 78, 62] },
 	{ label: "thread", hsl: [262, 16, 80] },
 ];
 const LEGEND = [5, 3, 2, 1, 4];
@@ -21,63 +21,12 @@ const calls = data.unit !== undefined; // counted things, samples of time otherw
 
 const diff = data.diff; // two profiles: widths are those of both together, in diff.unit
 
-// The tree, in depth-first order: a node's descendants are those before skip[node].
-const nr = data.nodes + 1;
-const name = new Int32Array(nr), parent = new Int32Array(nr), skip = new Int32Array(nr);
-const depth = new Uint16Array(nr);
-const start = new Float64Array(nr), total = new Float64Array(nr), own = new Float64Array(nr);
-// With diff: what of that is the first one's.
-const startOld = new Float64Array(nr), totalOld = new Float64Array(nr), ownOld = new Float64Array(nr);
-
-function decode() {
-	const text = data.stacks, path = [0], value = new Uint8Array(128);
-	const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-	let pos = 0, next = 1, at = 0, atOld = 0;
-	for (let i = 0; i < 64; i++)
-		value[digits.charCodeAt(i)] = i;
-	const number = () => {
-		let result = 0, scale = 1, digit;
-		do {
-			digit = value[text.charCodeAt(pos++)];
-			result += (digit & 31) * scale;
-			scale *= 32;
-		} while (digit & 32);
-		return result;
-	};
-	const close = length => {
-		while (path.length > length) {
-			const node = path.pop();
-			skip[node] = next;
-			total[node] = at - start[node];
-			totalOld[node] = atOld - startOld[node];
-		}
-	};
-	name[0] = ROOT_NAME;
-	parent[0] = -1;
-	while (pos < text.length) {
-		close(number() + 1);
-		for (let left = number(); left > 0; left--) {
-			parent[next] = path[path.length - 1];
-			depth[next] = path.length;
-			name[next] = number();
-			start[next] = at;
-			startOld[next] = atOld;
-			path.push(next++);
-		}
-		const count = number(), old = diff ? number() * diff.before : 0;
-		const both = diff ? count * diff.after + old : count, leaf = path[path.length - 1];
-		own[leaf] += both;
-		ownOld[leaf] += old;
-		at += both;
-		atOld += old;
-	}
-	close(0);
-}
-decode();
-
-const all = total[0], seconds = all ? data.ns / 1e9 / all : 0;
-const frameName = node => name[node] === ROOT_NAME ? (diff ? "all" : `all (${count(all)})`) : data.names[name[node]];
-const frameKind = node => name[node] === ROOT_NAME ? 0 : data.kinds.charCodeAt(name[node]) - 48;
+const tree = flameTree(data);
+const { nr, name, parent, skip, depth, start, total, own, startOld, totalOld, ownOld } = tree;
+let all = total[0];
+const seconds = all ? data.ns / 1e9 / all : 0;
+const frameName = node => !node ? (diff ? "all" : `all (${count(all)})`) : data.names[name[node]];
+const frameKind = node => !node ? 0 : data.kinds.charCodeAt(name[node]) - 48;
 
 function colour(kind, text) {
 	let hash = 0;
@@ -102,16 +51,17 @@ function diffColour(both, old) {
 	const strength = Math.min(1, Math.abs(part));
 	return `hsl(${part > 0 ? 4 : 214}, ${60 + 25 * strength}%, ${84 - 26 * strength}%)`;
 }
-const nodeColour = node => diff ? diffColour(total[node], totalOld[node]) : name[node] === ROOT_NAME ? "hsl(262, 10%, 82%)" : colours[name[node]];
+const nodeColour = node => diff ? diffColour(total[node], totalOld[node]) : !node ? "hsl(262, 10%, 82%)" : colours[name[node]];
 
 // What is on the screen.
 const view = $("view"), canvas = $("canvas"), context = canvas.getContext("2d");
 let zoomed = 0, focus = -1, hover = -1, fromTop = true, matches = null;
+let chosen = ""; // the moment or range of a time line, for the address
 let rows = [], width = 0, height = 0, contentHeight = 0, charWidth = 7, pending = false;
 
 const nodeX = node => node < zoomed || node >= skip[zoomed] ? 0 :
-	(start[node] - start[zoomed]) / total[zoomed] * width;
-const nodeWidth = node => node < zoomed ? width : total[node] / total[zoomed] * width;
+	(start[node] - start[zoomed]) / (total[zoomed] || 1) * width;
+const nodeWidth = node => node < zoomed ? width : total[zoomed] ? total[node] / total[zoomed] * width : 0;
 const rowY = level => fromTop ? level * ROW : Math.max(contentHeight, height) - (level + 1) * ROW;
 
 // Per level the nodes wide enough to see, left to right.
@@ -123,7 +73,7 @@ function layout() {
 		rows[depth[node]] = [node];
 	const least = MIN_WIDTH / Math.max(width, 1) * total[zoomed];
 	for (let node = zoomed; node < skip[zoomed];) {
-		if (total[node] < least) {
+		if (total[node] < least || (!total[node] && node)) {
 			node = skip[node];
 			continue;
 		}
@@ -156,7 +106,7 @@ function fit(text, space) {
 function drawRow(level, y, style) {
 	for (const node of rows[level]) {
 		const x = nodeX(node), w = nodeWidth(node);
-		const matched = matches && name[node] !== ROOT_NAME && matches[name[node]];
+		const matched = matches && node && matches[name[node]];
 		context.globalAlpha = node < zoomed ? 0.55 : matches && !matched ? 0.35 : 1;
 		context.fillStyle = matched ? "hsl(322, 85%, 70%)" : nodeColour(node);
 		context.fillRect(x, y, w > 1.5 ? w - 0.7 : w, ROW - 1);
@@ -206,7 +156,15 @@ function update() {
 }
 
 // Words.
-const count = value => value.toLocaleString("en-US") + " " + (data.unit || "sample") + (value === 1 ? "" : "s");
+function count(value) {
+	if (data.unit === "byte")
+		return bytes(value);
+	return value.toLocaleString("en-US") + " " + (data.unit || "sample") + (value === 1 ? "" : "s");
+}
+function bytes(value) {
+	const size = Math.abs(value), power = size < 1024 ? 0 : size < 1024 ** 2 ? 1 : size < 1024 ** 3 ? 2 : 3;
+	return (value / 1024 ** power).toFixed([0, 1, 1, 2][power]) + " " + ["B", "KiB", "MiB", "GiB"][power];
+}
 const percent = (part, whole) => (whole ? 100 * part / whole : 0).toFixed(2) + "%";
 function time(value) {
 	if (calls) // how long each took is not the same
@@ -313,6 +271,8 @@ function saveState() {
 		parts.push("z=" + zoomed);
 	if (!fromTop)
 		parts.push("f=1");
+	if (chosen)
+		parts.push("m=" + chosen);
 	if (!$("table").hidden)
 		parts.push("t=1");
 	try {
@@ -504,6 +464,7 @@ function showDiffLegend() {
 }
 
 function showLegend() {
+	$("legend").replaceChildren();
 	if (diff) {
 		showDiffLegend();
 		return;
@@ -520,7 +481,7 @@ function showLegend() {
 		item.append(mark, KINDS[kind].label);
 		if (kind !== 4) {
 			item.append(" ", element("b", percent(shares[kind], all)));
-			item.title = `${data.unit === "call" ? "Calls" : "Samples"} whose innermost frame is ${KINDS[kind].label}`;
+			item.title = `${data.unit === "call" ? "Calls" : data.unit === "byte" ? "Bytes" : "Samples"} whose innermost frame is ${KINDS[kind].label}`;
 		} else {
 			item.title = "[truncated]: the outer part of the stack is missing; [unmerged]: native and Python frames did not pair up; [no stack]: none was taken";
 		}
@@ -642,7 +603,7 @@ new ResizeObserver(() => { if (!view.hidden) update(); }).observe(view);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 
 showLegend();
-if (!all) {
+if (!all && !data.timeline) {
 	$("crumbs").hidden = $("detail").hidden = true;
 	canvas.hidden = true;
 	$("tools").hidden = true;
@@ -658,4 +619,24 @@ if (!all) {
 loadState();
 if (!view.hidden)
 	draw();
+
+// For the time line: shows other values, one for each run and one for the other stacks.
+let given = null;
+function show(values) {
+	given = given || own.slice();
+	own.set(given);
+	if (values)
+		tree.leaves.forEach((leaf, run) => { own[leaf] = values[run]; });
+	tree.measure();
+	all = total[0];
+	listed = null;
+	if (focus >= 0 && !total[focus])
+		focus = -1;
+	showLegend();
+	search();
+	go(zoomed && total[zoomed] ? zoomed : 0);
+	if (view.hidden)
+		showList();
+}
+window.flame = { data, element, bytes, show, nrRuns: tree.leaves.length, choose: text => { chosen = text; } };
 })();

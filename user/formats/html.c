@@ -4,7 +4,7 @@
  * stacks are embedded as a prefix-coded string. Each run of equal stacks has the number of frames
  * shared with the run before, the number of new frames, their text numbers and the count (with two
  * profiles: two counts), each as base-64 digits of 5 bits, lowest first, with 32 added while more
- * follow. flame.js has the decoder.
+ * follow. flame_tree.js has the decoder.
  */
 #include "formats/output.h"
 
@@ -13,6 +13,7 @@
 #include "base/strtab.h"
 #include "base/text.h"
 #include "formats/asset.h"
+#include "formats/html_timeline.h"
 #include "formats/profile_text.h"
 #include "formats/stack_order.h"
 #include "profile/profile.h"
@@ -20,12 +21,15 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MAX_TEXT_BYTES (1U << 20)
 
 ASSET(flame_css, "user/formats/flame.css");
+ASSET(flame_tree_js, "user/formats/flame_tree.js");
 ASSET(flame_js, "user/formats/flame.js");
+ASSET(timeline_js, "user/formats/timeline.js");
 
 static void write_asset(FILE *out, const char *start, const char *end)
 {
@@ -115,8 +119,9 @@ static void write_diff(FILE *out, const struct output_diff *diff)
 	putc('}', out);
 }
 
+/* nr_samples: those of the profile that have no series. */
 static void write_data(FILE *out, const struct profile *profile, const struct stack_order *order,
-		       const struct output_diff *diff)
+		       const struct output_diff *diff, size_t nr_samples)
 {
 	struct buf json;
 
@@ -129,6 +134,8 @@ static void write_data(FILE *out, const struct profile *profile, const struct st
 		fprintf(out, ",\n\"unit\":\"%s\"", flame_unit(profile));
 	fprintf(out, ",\"seconds\":%" PRIu64 ".%" PRIu64, profile->duration_ns / 1000000000,
 		profile->duration_ns / 100000000 % 10);
+	if (profile->history)
+		html_timeline_data(out, order, nr_samples);
 	buf_init(&json, MAX_TEXT_BYTES);
 	if (profile->stats)
 		stats_json(&json, profile->stats);
@@ -158,7 +165,7 @@ static void write_footer(FILE *out, const struct run_stats *stats)
 	fputs("</footer>\n", out);
 }
 
-static void write_body(FILE *out, const char *title, const char *caption)
+static void write_body(FILE *out, const char *title, const char *caption, bool timeline)
 {
 	fputs("<header>\n<div id=\"heading\"><h1>", out);
 	text_xml(out, title);
@@ -173,7 +180,11 @@ static void write_body(FILE *out, const char *title, const char *caption)
 	      "<button id=\"turn\" title=\"Root at the top or at the bottom (i)\">Flame</button>\n"
 	      "<button id=\"list\" title=\"Functions by own time (t)\">Functions</button>\n"
 	      "<ul id=\"legend\"></ul>\n"
-	      "</div>\n<nav id=\"crumbs\" aria-label=\"Zoomed to\"></nav>\n</header>\n"
+	      "</div>\n",
+	      out);
+	if (timeline)
+		html_timeline_body(out);
+	fputs("<nav id=\"crumbs\" aria-label=\"Zoomed to\"></nav>\n</header>\n"
 	      "<main id=\"view\" tabindex=\"0\" aria-label=\"Flame graph: arrow keys move, Enter "
 	      "zooms, Escape goes back\"><canvas id=\"canvas\"></canvas><div id=\"spacer\"></div>"
 	      "<p id=\"empty\" hidden></p></main>\n"
@@ -185,9 +196,11 @@ static void write_body(FILE *out, const char *title, const char *caption)
 	      out);
 }
 
-static void write_page(FILE *out, const struct profile *profile, const struct stack_order *order,
-		       const char *title, const char *caption, const struct output_diff *diff)
+static void write_page(FILE *out, const struct stack_order *order, const char *title,
+		       const char *caption, const struct output_diff *diff, size_t nr_samples)
 {
+	const struct profile *profile = order->profile;
+
 	fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
 	      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
 	      "style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">\n"
@@ -201,11 +214,16 @@ static void write_page(FILE *out, const struct profile *profile, const struct st
 	fputs("</title>\n<style>\n", out);
 	write_asset(out, flame_css, flame_css_end);
 	fputs("</style>\n</head>\n<body>\n", out);
-	write_body(out, title, caption);
+	write_body(out, title, caption, profile->history);
 	write_footer(out, profile->stats);
-	write_data(out, profile, order, diff);
+	write_data(out, profile, order, diff, nr_samples);
 	fputs("<script>\n", out);
+	write_asset(out, flame_tree_js, flame_tree_js_end);
 	write_asset(out, flame_js, flame_js_end);
+	if (profile->history) {
+		fputs("</script>\n<script>\n", out);
+		write_asset(out, timeline_js, timeline_js_end);
+	}
 	fputs("</script>\n</body>\n</html>\n", out);
 }
 
@@ -216,7 +234,9 @@ int html_write(FILE *out, const struct profile *profile, const struct output_opt
 		.process = process_text,
 		.container = containers_differ(profile) ? container_text : NULL,
 		.threads = options->threads,
+		.zeros = profile->history,
 	};
+	struct profile with_series = *profile;
 	struct stack_order order;
 	struct buf caption;
 	int err;
@@ -224,14 +244,18 @@ int html_write(FILE *out, const struct profile *profile, const struct output_opt
 	buf_init(&caption, MAX_TEXT_BYTES);
 	profile_caption(&caption, profile);
 	err = buf_error(&caption);
+	if (!err && profile->history)
+		err = html_timeline_profile(profile, &with_series);
 	if (!err)
-		err = stack_order_init(&order, profile, &rules);
+		err = stack_order_init(&order, &with_series, &rules);
 	if (!err) {
-		write_page(out, profile, &order,
-			   options->title ? options->title : flame_title(profile),
-			   options->caption ? options->caption : caption.data, options->diff);
+		write_page(out, &order, options->title ? options->title : flame_title(profile),
+			   options->caption ? options->caption : caption.data, options->diff,
+			   profile->nr_samples);
 		stack_order_fini(&order);
 	}
+	if (with_series.samples != profile->samples)
+		free(with_series.samples);
 	buf_fini(&caption);
 	return err;
 }

@@ -130,6 +130,8 @@ const char *flame_title(const struct profile *profile)
 
 	if (profile->call_values)
 		return "GPU calls";
+	if (profile->history)
+		return "Memory flame graph";
 	return profile->value.type || profile->value.only_counts ? "Flame graph"
 								 : titles[profile->time];
 }

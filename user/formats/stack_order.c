@@ -193,7 +193,7 @@ static int compare_samples(const void *a, const void *b, void *arg)
 	return compare_paths(arg, *(const uint32_t *)a, *(const uint32_t *)b, &shared);
 }
 
-static void sort_samples(struct stack_order *order, bool need_frames)
+static void sort_samples(struct stack_order *order, const struct stack_rules *rules)
 {
 	const struct profile *profile = order->profile;
 	struct stack_path path;
@@ -201,9 +201,9 @@ static void sort_samples(struct stack_order *order, bool need_frames)
 
 	for (i = 0; i < profile->nr_samples; i++) {
 		stack_path_init(&path, order, i);
-		if (need_frames)
+		if (rules->need_frames)
 			path.step = STEP_FRAMES;
-		if (!profile_weight(profile, i) || !stack_path_next(&path))
+		if ((!rules->zeros && !profile_weight(profile, i)) || !stack_path_next(&path))
 			continue;
 		order->samples[order->nr_samples++] = i;
 		order->total = capped_add(order->total, profile_weight(profile, i));
@@ -241,7 +241,7 @@ int stack_order_init(struct stack_order *order, const struct profile *profile,
 		stack_order_fini(order);
 		return err;
 	}
-	sort_samples(order, rules->need_frames);
+	sort_samples(order, rules);
 	return 0;
 }
 

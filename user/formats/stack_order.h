@@ -35,6 +35,7 @@ struct stack_rules {
 			  const struct profile_process *process);
 	bool threads; /* a frame for the thread after the process */
 	bool need_frames; /* leave out samples without a frame */
+	bool zeros; /* samples that weigh nothing, too */
 	bool no_wakers; /* leave out the wakers of waits (profile/wakers.h) */
 };
 

@@ -60,6 +60,16 @@ int memory_answer_copy(struct memory_answer *dst, const struct memory_answer *sr
 	return 0;
 }
 
+void memory_account_labels(const struct memory_account *account,
+			   struct memory_label ret[MEMORY_NR_LABELS])
+{
+	ret[MEMORY_LABEL_OLD] =
+		(struct memory_label){ account->forked ? MEMORY_SHARED : MEMORY_BEFORE,
+				       (int64_t)account->old_bytes };
+	ret[MEMORY_LABEL_LOST] = (struct memory_label){ MEMORY_LOST, (int64_t)account->lost_bytes };
+	ret[MEMORY_LABEL_DRIFT] = (struct memory_label){ MEMORY_DRIFT, account->drift_bytes };
+}
+
 void memory_answer_fini(struct memory_answer *answer)
 {
 	free(answer->rows);

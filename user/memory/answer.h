@@ -35,6 +35,14 @@ struct memory_account {
 	int64_t drift_bytes;
 };
 
+/* Rows of a process that have no stack. */
+enum { MEMORY_LABEL_OLD, MEMORY_LABEL_LOST, MEMORY_LABEL_DRIFT, MEMORY_NR_LABELS };
+
+struct memory_label {
+	const char *label;
+	int64_t bytes;
+};
+
 /* All zero to begin with. The owner calls memory_answer_fini(). */
 struct memory_answer {
 	struct held_row *rows;
@@ -51,6 +59,8 @@ int memory_answer_add_row(struct memory_answer *answer, const struct held_row *r
 int memory_answer_add_account(struct memory_answer *answer, const struct resident *resident);
 /* Copies src into dst, in place of its old content. 0 or -ENOMEM. */
 int memory_answer_copy(struct memory_answer *dst, const struct memory_answer *src);
+void memory_account_labels(const struct memory_account *account,
+			   struct memory_label ret[MEMORY_NR_LABELS]);
 void memory_answer_fini(struct memory_answer *answer);
 
 #endif

@@ -4,6 +4,7 @@
 #include "base/strtab.h"
 #include "capture/sampler.h"
 #include "findings/findings.h"
+#include "memory/history.h"
 #include "memory/holders.h"
 #include "memory/kills.h"
 #include "memory/monitor.h"
@@ -134,5 +135,8 @@ int memory_profile(struct profile *ret, struct findings *findings, struct run_st
 	stats_set_samples(stats, &samples);
 	memory_profile_values(ret);
 	ret->stats = stats;
+	err = memory_history_make(monitor, ret);
+	if (err)
+		return err;
 	return memory_findings(findings, monitor, ret);
 }

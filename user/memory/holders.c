@@ -109,10 +109,18 @@ static int holder_compare(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
+uint32_t holders_name(const struct holders *holders, uint32_t stack)
+{
+	const struct profile *profile = holders->profile;
+	const struct profile_location *location = holder_find(profile, &profile->stacks[stack]);
+
+	return location ? holders->locations[location - profile->locations]
+			: strtab_add(holders->names, NO_STACK);
+}
+
 void holders_of(struct holders *holders, uint32_t kernel_pid, int64_t drift_bytes)
 {
 	const struct profile *profile = holders->profile;
-	const struct profile_location *location;
 	const struct profile_sample *sample;
 	struct holder *holder;
 	size_t i;
@@ -124,9 +132,7 @@ void holders_of(struct holders *holders, uint32_t kernel_pid, int64_t drift_byte
 		sample = &profile->samples[i];
 		if (profile->processes[sample->process].kernel_pid != kernel_pid)
 			continue;
-		location = holder_find(profile, &profile->stacks[sample->stack]);
-		holder = &holders->list[location ? holders->locations[location - profile->locations]
-						 : strtab_add(holders->names, NO_STACK)];
+		holder = &holders->list[holders_name(holders, sample->stack)];
 		holder->bytes += (int64_t)sample->value_ns;
 		holder->pages += sample->count;
 	}

@@ -30,6 +30,8 @@ struct holders {
 /* Borrows the profile, which a monitor made. 0 or -ENOMEM; holders_fini() is due whatever it is. */
 int holders_new(struct holders *holders, const struct profile *profile);
 void holders_fini(struct holders *holders);
+/* The function that holds the memory of a stack of the profile, as an id of names. */
+uint32_t holders_name(const struct holders *holders, uint32_t stack);
 /* Makes the list of one process, most bytes first; some have none. drift_bytes: less than 0: is a row, too. */
 void holders_of(struct holders *holders, uint32_t kernel_pid, int64_t drift_bytes);
 

@@ -13,6 +13,8 @@
 #include "base/time.h"
 #include "capture/sampler.h"
 #include "kernel/held_pages.h"
+#include "memory/history.h"
+#include "memory/process_row.h"
 #include "memory/resident.h"
 #include "memory/steady_stacks.h"
 #include "proc/processes.h"
@@ -56,11 +58,6 @@ static struct resident *resident_get(struct memory_monitor *m, uint32_t pid, uin
 	return resident;
 }
 
-static bool is_watched(const struct memory_monitor *m, const struct aggregate_input *input)
-{
-	return !m->wants || m->wants(m->arg, input);
-}
-
 static void on_page(struct memory_monitor *m, const struct aggregate_input *input)
 {
 	const struct bpfprof_sample *s = input->sample;
@@ -68,7 +65,7 @@ static void on_page(struct memory_monitor *m, const struct aggregate_input *inpu
 	const uint64_t no_leaf = 0;
 	struct sampled_page *page;
 
-	if (!is_watched(m, input))
+	if (!process_is_watched(m, input))
 		return;
 	resident = resident_get(m, s->task.pid, s->task.start_ns);
 	if (resident) {
@@ -153,8 +150,10 @@ int memory_monitor_open(struct memory_monitor *m, struct sampler *sampler,
 
 	*m = (struct memory_monitor){ .sampler = sampler,
 				      .question = options->question,
+				      .keep_moments = options->timeline,
 				      .bytes = bytes };
 	steady_stacks_init(&m->steady);
+	memory_moments_init(&m->moments);
 	hash_table_init(&m->pages, MAX_PAGES, struct sampled_page, page);
 	hash_table_init(&m->residents, MAX_RESIDENTS, struct resident, key);
 	err = aggregate_new(&m->aggregate, false, bytes);
@@ -178,23 +177,8 @@ void memory_monitor_close(struct memory_monitor *m)
 	memory_answer_fini(&m->peak);
 	memory_answer_fini(&m->kills.answer);
 	steady_stacks_fini(&m->steady);
+	memory_moments_fini(&m->moments);
 	*m = (struct memory_monitor){ 0 };
-}
-
-/* An input without a stack, for the process as a whole. False: it is not watched. */
-static bool input_make(struct memory_monitor *m, const struct process_key *key, const char *name,
-		       struct bpfprof_sample *sample, struct aggregate_input *ret)
-{
-	const struct sample_view view = { .sample = sample,
-					  .stop = BPFPROF_STOP_INVALID,
-					  .process = processes_find(m->sampler->reader.processes,
-								    key->pid) };
-
-	*sample = (struct bpfprof_sample){
-		.task = { .pid = key->pid, .tid = key->pid, .start_ns = key->start_ns }
-	};
-	memcpy(sample->leader_comm, name, strnlen(name, sizeof(sample->leader_comm)));
-	return sampler_input(m->sampler, &view, ret) && is_watched(m, ret);
 }
 
 /* Opens the account of a process if it is watched. */
@@ -210,7 +194,7 @@ static void resident_find(struct memory_monitor *m, const struct process *proces
 
 	if (!own_pid || proc_usage_read(&usage, (pid_t)own_pid))
 		usage.comm[0] = '\0';
-	if (!input_make(m, &key, usage.comm, &sample, &input))
+	if (!process_input_make(m, &key, usage.comm, &sample, &input))
 		return;
 	resident = resident_get(m, process->pid, process->start_ns);
 	if (!resident)
@@ -279,6 +263,7 @@ int memory_monitor_start(struct memory_monitor *m)
 	int err;
 
 	m->start_ns = time_monotonic_ns();
+	memory_moments_begin(&m->moments, m->start_ns);
 	m->start_boot_ns = time_of_clock_ns(CLOCK_BOOTTIME);
 	err = held_pages_start(m->held);
 	if (!err) {
@@ -445,6 +430,8 @@ static int answer_keep(struct memory_monitor *m, struct memory_answer *answer)
 	*answer = (struct memory_answer){ 0 };
 	if (m->question == MEMORY_LEAKS)
 		steady_stacks_look(&m->steady, &m->last, held_pages_sample_bytes(m->held));
+	if (m->keep_moments && memory_history_look(m))
+		log_debug("memory: no room for a moment of the time line");
 	if (m->question == MEMORY_PEAK && m->last.anon_bytes > m->peak.anon_bytes)
 		return memory_answer_copy(&m->peak, &m->last);
 	return 0;
@@ -510,33 +497,22 @@ void memory_monitor_run(struct memory_monitor *m, uint64_t now_ns)
 	m->early_ns = now_ns + cpu_ns * EARLY_SHARE;
 }
 
-/* A row of a process that has no stack. */
-static int label_add(struct memory_monitor *m, const struct memory_account *account,
-		     const char *label, uint64_t bytes)
-{
-	struct bpfprof_sample sample;
-	struct aggregate_input input;
-	struct aggregate_call_at at;
-	int err;
-
-	if (!bytes)
-		return 0;
-	input_make(m, &account->key, account->name, &sample, &input);
-	input.own_pid = account->own_pid;
-	err = aggregate_add_row(m->aggregate, &input, aggregate_label(m->aggregate, label), &at);
-	return err ?: aggregate_count(m->aggregate, &at, 1, bytes);
-}
-
 static int labels_add(struct memory_monitor *m, const struct memory_account *account)
 {
-	int64_t drift = account->drift_bytes;
-	int err = 0;
+	struct memory_label labels[MEMORY_NR_LABELS];
+	struct aggregate_call_at at;
+	int err = 0, i;
 
-	if (m->question != MEMORY_GROWN)
-		err = label_add(m, account, account->forked ? MEMORY_SHARED : MEMORY_BEFORE,
-				account->old_bytes);
-	err = err ?: label_add(m, account, MEMORY_LOST, account->lost_bytes);
-	return err ?: label_add(m, account, MEMORY_DRIFT, drift > 0 ? (uint64_t)drift : 0);
+	memory_account_labels(account, labels);
+	if (m->question == MEMORY_GROWN)
+		labels[MEMORY_LABEL_OLD].bytes = 0;
+	for (i = 0; i < MEMORY_NR_LABELS && !err; i++) {
+		if (labels[i].bytes <= 0) /* a profile has no room for negative drift */
+			continue;
+		err = process_row_add(m, account, labels[i].label, &at);
+		err = err ?: aggregate_count(m->aggregate, &at, 1, (uint64_t)labels[i].bytes);
+	}
+	return err;
 }
 
 const struct memory_answer *memory_monitor_answer(const struct memory_monitor *m)
@@ -566,6 +542,7 @@ int memory_monitor_fill(struct memory_monitor *m)
 					      answer->rows[i].pages, answer->rows[i].bytes);
 	for (i = 0; i < answer->nr_accounts && !err && m->question != MEMORY_LEAKS; i++)
 		err = labels_add(m, &answer->accounts[i]);
+	memory_history_hold(m);
 	return err;
 }
 
@@ -602,6 +579,7 @@ void memory_monitor_next(struct memory_monitor *m)
 
 	memory_answer_fini(&m->kills.answer);
 	m->kills = (struct memory_kills){ .nr_over = m->kills.nr_over };
+	memory_moments_begin(&m->moments, time_monotonic_ns());
 	if (aggregate_bytes(m->aggregate) < m->bytes / 2 || aggregate_new(&next, false, m->bytes))
 		return;
 	stacks_move(m, next);
@@ -620,7 +598,8 @@ void memory_profile_values(struct profile *profile)
 /* The values that the rows read. */
 struct memory_counts {
 	uint64_t kernel[PAGE_NR_COUNTERS];
-	uint64_t looks, moved, not_seen, pages_full, residents_full, stacks_full, kills_full;
+	uint64_t looks, moved, not_seen, pages_full, residents_full, stacks_full, kills_full,
+		moments_full;
 };
 
 #define AT(field) offsetof(struct memory_counts, field)
@@ -655,6 +634,8 @@ const struct counter memory_counters[] = {
 	  .help = "`--leaks`: pages of stacks over the limit, which are left out" },
 	{ COUNTER_MEMORY, "kills_no_room", AT(kills_full),
 	  .help = "processes that were killed after the first 32: not shown as they were" },
+	{ COUNTER_MEMORY, "timeline_no_room", AT(moments_full),
+	  .help = "stacks that the time line has in `other`: over the limit" },
 	{ 0 },
 };
 
@@ -667,7 +648,8 @@ void memory_monitor_stats(const struct memory_monitor *m, struct stats_reasons *
 					.pages_full = m->nr_pages_full,
 					.residents_full = m->nr_residents_full,
 					.stacks_full = m->steady.nr_full,
-					.kills_full = m->kills.nr_over };
+					.kills_full = m->kills.nr_over,
+					.moments_full = m->moments.nr_over };
 	int i;
 
 	for (i = 0; i < PAGE_NR_COUNTERS; i++)

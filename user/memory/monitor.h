@@ -19,6 +19,7 @@
 #include "base/hash_table.h"
 #include "memory/answer.h"
 #include "memory/kills.h"
+#include "memory/moments.h"
 #include "memory/steady_stacks.h"
 #include "options/memory_options.h"
 
@@ -45,6 +46,8 @@ struct memory_monitor {
 	struct memory_answer peak; /* for MEMORY_PEAK: of the look that found the most */
 	struct memory_kills kills;
 	struct steady_stacks steady; /* for MEMORY_LEAKS */
+	bool keep_moments;
+	struct memory_moments moments;
 	uint64_t start_ns, start_boot_ns; /* CLOCK_MONOTONIC, CLOCK_BOOTTIME */
 	uint64_t next_ns; /* the next look is due */
 	/* For MEMORY_PEAK: from early_ns on, it is due as well when more pages are held than at the peak. */

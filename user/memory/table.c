@@ -17,18 +17,23 @@
 #define COLUMNS 80
 #define FUNCTION_INDENT 30
 
-static void amount_add(struct buf *dst, int64_t bytes)
+void memory_amount_add(struct buf *dst, int64_t bytes, bool sign)
 {
 	double size = (double)bytes;
 
 	if (bytes > -1024 && bytes < 1024)
-		buf_printf(dst, "%7" PRId64 " B  ", bytes);
+		buf_printf(dst, sign && bytes ? "%+7" PRId64 " B  " : "%7" PRId64 " B  ", bytes);
 	else if (bytes > -(1 << 20) && bytes < 1 << 20)
-		buf_printf(dst, "%7.1f KiB", size / 1024);
+		buf_printf(dst, sign ? "%+7.1f KiB" : "%7.1f KiB", size / 1024);
 	else if (bytes > -(1LL << 30) && bytes < 1LL << 30)
-		buf_printf(dst, "%7.1f MiB", size / (1 << 20));
+		buf_printf(dst, sign ? "%+7.1f MiB" : "%7.1f MiB", size / (1 << 20));
 	else
-		buf_printf(dst, "%7.2f GiB", size / (1 << 30));
+		buf_printf(dst, sign ? "%+7.2f GiB" : "%7.2f GiB", size / (1 << 30));
+}
+
+static void amount_add(struct buf *dst, int64_t bytes)
+{
+	memory_amount_add(dst, bytes, false);
 }
 
 static void rows_write(const struct holders *holders, struct buf *dst, size_t rows, uint64_t all)

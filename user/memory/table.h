@@ -4,7 +4,9 @@
 
 /* The table of resident memory for people: for each process its kinds of memory, and its holders. */
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct buf;
 struct memory_monitor;
@@ -13,5 +15,7 @@ struct profile;
 /* rows: of each process, 0: all. The profile is that of the monitor, with names. 0 or -ENOMEM. */
 int memory_table(struct buf *dst, const struct memory_monitor *monitor,
 		 const struct profile *profile, size_t rows);
+/* Adds an amount of bytes in 11 columns. sign: with one even if it is positive. */
+void memory_amount_add(struct buf *dst, int64_t bytes, bool sign);
 
 #endif

@@ -62,12 +62,15 @@ static const struct flag rows[] = {
 
 static int choose_formats(void *object, struct buf *error)
 {
-	const struct memory_options *options = object;
+	struct memory_options *options = object;
+	int err;
 
 	if (options->record.format == OUTPUT_TRACE)
 		return value_refuse(error,
 				    "--format trace: memory has no calls that begin and end");
-	return outputs_choose_formats(object, false, error);
+	err = outputs_choose_formats(&options->record, false, error);
+	options->timeline = options->record.html;
+	return err;
 }
 
 static const struct flag_rule rules[] = {
@@ -87,11 +90,13 @@ static const char memory_about[] =
 	"Python, NumPy, mmap. A stack is the one that touched the page first. Memory from\n"
 	"before the start is one row, [before bpfprof]; what does not add up is another,\n"
 	"[drift]. Without -p, --comm, --worker, --pod and CMD all processes of the\n"
-	"machine are watched.\n";
+	"machine are watched. On a terminal, without -d, -o, --stats and CMD, a live screen\n"
+	"shows it, and when the limit of the cgroup is reached at this slope.\n";
 static const char memory_notes[] =
 	"Examples:\n"
+	"  bpfprof memory -p 1234                      live: what holds it, and how it changes\n"
 	"  bpfprof memory -p 1234 -d 60                what a worker has come to hold in a minute\n"
-	"  bpfprof memory -p 1234 --grown -o x.html    the same as a flame graph by bytes\n"
+	"  bpfprof memory -p 1234 -o x.html            a flame graph by bytes, with a time line\n"
 	"  bpfprof memory -d 30 -o x.pb.gz -- ./prog   for go tool pprof -inuse_space\n"
 	"  bpfprof memory -p 1234 --sample 32K         more stacks: for less than some 100 MiB\n";
 static const char memory_statuses[] =

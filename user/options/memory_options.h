@@ -20,6 +20,7 @@ struct memory_options {
 	uint64_t sample_bytes;
 	enum memory_question question;
 	bool held; /* --held was given */
+	bool timeline; /* keep what is held at some moments of the run */
 	uint32_t rows; /* of each process in the table, 0: all */
 };
 

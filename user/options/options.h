@@ -45,6 +45,7 @@ struct record_options {
 	size_t nr_outputs;
 	enum output_format format; /* --format, or OUTPUT_INVALID */
 	bool trace; /* one of the outputs is a trace */
+	bool html; /* one of the outputs is a flame graph in HTML */
 	uint64_t max_trace_bytes; /* the limit of the trace */
 	bool native; /* .raw: native frames too */
 	bool threads; /* keep threads apart */

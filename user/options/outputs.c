@@ -148,7 +148,7 @@ int outputs_choose_formats(struct record_options *options, bool traces, struct b
 {
 	enum output_format format = options->format;
 
-	options->trace = false;
+	options->trace = options->html = false;
 	for (size_t i = 0; i < options->nr_outputs; i++) {
 		struct record_output *output = &options->outputs[i];
 		bool standard = !strcmp(output->path, "-");
@@ -159,6 +159,7 @@ int outputs_choose_formats(struct record_options *options, bool traces, struct b
 		    (options->nr_outputs == 1 || output->format == OUTPUT_INVALID))
 			output->format = format;
 		options->trace |= output->format == OUTPUT_TRACE;
+		options->html |= output->format == OUTPUT_HTML;
 		if (output->format != OUTPUT_INVALID)
 			continue;
 		buf_add_str(error, "-o ");

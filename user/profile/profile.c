@@ -2,6 +2,7 @@
 #include "profile/profile.h"
 
 #include "base/strtab.h"
+#include "profile/history.h"
 #include "profile/stats.h"
 #include "profile/wakers.h"
 
@@ -37,6 +38,7 @@ void profile_fini(struct profile *profile)
 	free(profile->samples);
 	free(profile->calls);
 	free(profile->call_values);
+	profile_history_free(profile->history);
 	*profile = (struct profile){ 0 };
 }
 

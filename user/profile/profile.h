@@ -15,6 +15,7 @@
 #include "base/counters.h"
 
 struct strtab;
+struct profile_history;
 struct run_stats;
 struct stats_reasons;
 
@@ -197,6 +198,7 @@ struct profile {
 	uint32_t host;
 	uint32_t target_program; /* mapping of the target: index + 1, 0 = none, or not known */
 	struct profile_value value;
+	struct profile_history *history; /* NULL: there is none */
 	const struct run_stats *stats; /* borrowed; may be NULL */
 };
 

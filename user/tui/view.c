@@ -3,15 +3,12 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/utf8.h"
-#include "base/vec.h"
 #include "profile/live.h"
-#include "tui/width.h"
 
 #define FILTER_MAX 64
 #define PAGE_MAX_BYTES (16U << 20)
@@ -285,39 +282,6 @@ enum view_result view_key(struct view *view, const struct live *live, uint32_t k
 
 /* Functions for pages. */
 
-static void page_line_at(struct page *page, enum page_style style, size_t off)
-{
-	buf_add(&page->text, "", 1);
-	if (vec_grow(page->lines, page->nr + 1, page->cap, VEC_BOUNDED)) {
-		page->text.error = -ENOMEM;
-		return;
-	}
-	page->lines[page->nr++] = (struct page_line){ .off = off, .style = style };
-}
-
-/* Adds a line of untrusted text; cuts it if it is too wide. */
-static void page_add(struct page *page, enum page_style style, size_t columns, const char *fmt, ...)
-	__attribute__((format(printf, 4, 5)));
-
-static void page_add(struct page *page, enum page_style style, size_t columns, const char *fmt, ...)
-{
-	size_t off = page->text.len;
-	char *text;
-	va_list ap;
-	int len;
-
-	va_start(ap, fmt);
-	len = vasprintf(&text, fmt, ap);
-	va_end(ap);
-	if (len < 0) {
-		page->text.error = -ENOMEM;
-		return;
-	}
-	width_add(&page->text, text, columns);
-	free(text);
-	page_line_at(page, style, off);
-}
-
 static double percent(uint64_t ns, uint64_t interval_ns)
 {
 	return interval_ns ? 100.0 * (double)ns / (double)interval_ns : 0;
@@ -530,16 +494,4 @@ int view_page(struct view *view, const struct live *live, const struct view_stat
 	}
 	*ret = page;
 	return 0;
-}
-
-const char *page_text(const struct page *page, size_t line)
-{
-	return page->text.data + page->lines[line].off;
-}
-
-void page_fini(struct page *page)
-{
-	buf_fini(&page->text);
-	free(page->lines);
-	*page = (struct page){ 0 };
 }

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buf.h"
+#include "tui/page.h"
 #include "tui/table.h"
 
 struct live;
@@ -52,19 +52,6 @@ struct view_status {
 	const char *dump_pids; /* "-p 42", or "": there is no process to name */
 };
 
-enum page_style { PAGE_PLAIN, PAGE_BOLD, PAGE_HEADING, PAGE_SELECTED, PAGE_MESSAGE };
-
-struct page_line {
-	size_t off; /* of its text, with a NUL, in page.text */
-	enum page_style style;
-};
-
-struct page {
-	struct buf text;
-	struct page_line *lines;
-	size_t nr, cap;
-};
-
 struct view_options {
 	bool native, kernel;
 	bool processes; /* there may be several: a column for them, and Enter */
@@ -88,7 +75,5 @@ void view_show_processes(struct view *view);
  */
 int view_page(struct view *view, const struct live *live, const struct view_status *status,
 	      size_t columns, size_t rows, struct page *ret);
-const char *page_text(const struct page *page, size_t line);
-void page_fini(struct page *page);
 
 #endif

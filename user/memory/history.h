@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_MEMORY_HISTORY_H
+#define BPFPROF_MEMORY_HISTORY_H
+
+/* The moments of a monitor that keeps them (memory/moments.h), for the time line of a flame graph. */
+
+struct memory_monitor;
+struct profile;
+
+/* Adds what the last answer has found as a moment. 0 or -errno. */
+int memory_history_look(struct memory_monitor *monitor);
+/*
+ * Before the profile is made: it knows the processes of all stacks, for the files of Python frames. Without
+ * memory some have longer paths.
+ */
+void memory_history_hold(struct memory_monitor *monitor);
+/* Gives the profile of the monitor its history, if moments are kept. 0 or -errno. */
+int memory_history_make(const struct memory_monitor *monitor, struct profile *profile);
+
+#endif
