@@ -73,9 +73,8 @@ static bool is_allocator(const struct profile *profile, const struct profile_loc
 	return begins_with_one(base ? base + 1 : path, allocators, ARRAY_SIZE(allocators));
 }
 
-/* The location of the function that holds the memory; NULL: the stack has no frame. */
-static const struct profile_location *holder_find(const struct profile *profile,
-						  const struct profile_stack *stack)
+const struct profile_location *table_holder(const struct profile *profile,
+					    const struct profile_stack *stack)
 {
 	const struct profile_location *location, *native = NULL, *leaf = NULL;
 	uint32_t i;
@@ -130,7 +129,7 @@ static void rows_fill(struct table *table, const struct resident *resident)
 		sample = &profile->samples[i];
 		if (profile->processes[sample->process].kernel_pid != resident->key.pid)
 			continue;
-		holder = holder_find(profile, &profile->stacks[sample->stack]);
+		holder = table_holder(profile, &profile->stacks[sample->stack]);
 		row = &table->rows[holder ? table->locations[holder - profile->locations]
 					  : strtab_add(table->names, NO_STACK)];
 		row->bytes += (int64_t)sample->value_ns;
@@ -149,7 +148,7 @@ static int rows_compare(const void *a, const void *b)
 	return x->name < y->name ? -1 : x->name > y->name;
 }
 
-static void amount_add(struct buf *dst, int64_t bytes)
+void table_amount(struct buf *dst, int64_t bytes)
 {
 	double size = (double)bytes;
 
@@ -181,7 +180,7 @@ static void rows_write(const struct table *table, struct buf *dst, size_t rows, 
 			continue;
 		}
 		shown++;
-		amount_add(dst, row->bytes);
+		table_amount(dst, row->bytes);
 		buf_printf(dst, " %5.1f%%", all ? 100 * (double)row->bytes / (double)all : 0.0);
 		if (row->pages > 1)
 			buf_printf(dst, "  %8" PRIu64 "  ", row->pages);
@@ -192,7 +191,7 @@ static void rows_write(const struct table *table, struct buf *dst, size_t rows, 
 	}
 	if (!left)
 		return;
-	amount_add(dst, left_bytes);
+	table_amount(dst, left_bytes);
 	buf_printf(dst, "%*s%zu more\n", FUNCTION_INDENT - 11, "", left);
 }
 
@@ -202,11 +201,11 @@ static void process_write(struct table *table, struct buf *dst, const struct res
 	buf_printf(dst, "Process %u: ", resident->own_pid);
 	text_add_cut(dst, *resident->name ? resident->name : "?", COLUMNS);
 	buf_add_str(dst, "\n");
-	amount_add(dst, (int64_t)resident->rss.anon_bytes);
+	table_amount(dst, (int64_t)resident->rss.anon_bytes);
 	buf_add_str(dst, " anonymous,");
-	amount_add(dst, (int64_t)resident->rss.file_bytes);
+	table_amount(dst, (int64_t)resident->rss.file_bytes);
 	buf_add_str(dst, " of files,");
-	amount_add(dst, (int64_t)resident->rss.shared_bytes);
+	table_amount(dst, (int64_t)resident->rss.shared_bytes);
 	buf_add_str(dst, " shared\n\n");
 	rows_fill(table, resident);
 	qsort(table->rows, table->nr_rows, sizeof(*table->rows), rows_compare);
@@ -256,7 +255,7 @@ int memory_table(struct buf *dst, const struct memory_monitor *monitor,
 		err = processes_write(&table, dst, rows);
 	if (!err) {
 		buf_printf(dst, "Sampling error of the sum:");
-		amount_add(dst, (int64_t)(2 * sqrt(monitor->variance)));
+		table_amount(dst, (int64_t)(2 * sqrt(monitor->variance)));
 		buf_printf(dst, " (2 standard deviations)\n");
 	}
 	strtab_free(table.names);

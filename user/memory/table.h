@@ -10,9 +10,19 @@
 
 #include <stddef.h>
 
+#include <stdint.h>
+
 struct buf;
 struct memory_monitor;
 struct profile;
+struct profile_location;
+struct profile_stack;
+
+/* The location of the function that holds the memory; NULL: the stack has no frame. */
+const struct profile_location *table_holder(const struct profile *profile,
+					    const struct profile_stack *stack);
+/* A number of bytes in 11 columns. */
+void table_amount(struct buf *dst, int64_t bytes);
 
 /* rows: of each process, 0: all. The profile is that of the monitor, with names. 0 or -ENOMEM. */
 int memory_table(struct buf *dst, const struct memory_monitor *monitor,
