@@ -23,7 +23,7 @@ struct alloc_open_key {
 
 struct alloc_open {
 	__u64 start_ns; /* of the thread */
-	__u64 bytes;
+	__u64 bytes, rate; /* of it; per sample, as the call began */
 	__u64 out; /* the argument that the result is written to */
 	__u64 old_va; /* the block of the sample that a realloc takes over; 0: none */
 	struct bpfprof_block old;
@@ -80,11 +80,9 @@ static __always_inline __u64 bytes_asked(struct pt_regs *ctx, __u32 kind)
 }
 
 /* p = min(1, bytes / R). */
-static __always_inline bool is_sampled(const struct bpfprof_alloc_control *control, __u64 bytes)
+static __always_inline bool is_sampled(__u64 bytes, __u64 r)
 {
-	__u64 r = control->bytes;
-
-	/* R is at most 1 GiB, so the product fits. */
+	/* R is less than 2^32, so the product fits. */
 	return bytes >= r || (bpf_get_prandom_u32() * r) >> 32 < bytes;
 }
 
@@ -131,7 +129,8 @@ static __always_inline bool call_begins(struct pt_regs *ctx, struct task_struct 
 		return false;
 	}
 	open.bytes = bytes_asked(ctx, kind);
-	open.sampled = is_sampled(control, open.bytes) && !is_inner(ctx, pid);
+	open.rate = control->bytes;
+	open.sampled = is_sampled(open.bytes, open.rate) && !is_inner(ctx, pid);
 	if (kind == ALLOC_REALLOC)
 		old = regs_argument(ctx, 1);
 	/* Taken now: once it is freed, another thread may get the address before this call returns. */
@@ -149,7 +148,7 @@ static __always_inline bool call_begins(struct pt_regs *ctx, struct task_struct 
 
 /* Enters the block and sends its stack. */
 static __always_inline void block_add(struct bpfprof_alloc_control *control,
-				      struct task_struct *task, __u64 va, __u64 bytes)
+				      struct task_struct *task, __u64 va, __u64 bytes, __u64 rate)
 {
 	struct bpfprof_block_key key = { .va = va, .pid = task->tgid };
 	struct bpfprof_block block = { .bytes = bytes };
@@ -170,7 +169,7 @@ static __always_inline void block_add(struct bpfprof_alloc_control *control,
 		r->busy = 0;
 		return;
 	}
-	sample_fill(r, task, bytes > control->bytes ? bytes : control->bytes,
+	sample_fill(r, task, bytes > rate ? bytes : rate,
 		    BPFPROF_SAMPLE_USER_MODE | BPFPROF_SAMPLE_BLOCK);
 	r->rec.sample.block = block.id;
 	r->rec.sample.block_bytes = bytes;
@@ -221,7 +220,7 @@ static __always_inline void call_returns(struct pt_regs *ctx, struct task_struct
 		return;
 	}
 	begin_ns = bpf_ktime_get_ns();
-	block_add(control, task, va, open.bytes);
+	block_add(control, task, va, open.bytes, open.rate);
 	cost->stack_ns += bpf_ktime_get_ns() - begin_ns;
 }
 

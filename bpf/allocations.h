@@ -14,6 +14,9 @@
 #include "bpfprof.h"
 
 #define BPFPROF_MAX_HELD_BLOCKS 32768 /* of the map held_blocks */
+/* From here on user space doubles the bytes per sample, and drops blocks that are not in the sample then. */
+#define BPFPROF_HELD_BLOCKS_HIGH (BPFPROF_MAX_HELD_BLOCKS / 4 * 3)
+#define BPFPROF_MAX_ALLOC_RATE (1ULL << 31)
 #define BPFPROF_MAX_OPEN_ALLOCATIONS 4096 /* calls of the sample that have not returned yet */
 #define BPFPROF_MAX_ALLOC_PROCESSES 64 /* with probes */
 #define BPFPROF_MAX_ALLOC_FUNCTIONS 10 /* with probes in a file */
@@ -44,7 +47,7 @@ enum bpfprof_alloc_counter {
 
 /* The one element of the map alloc_control, memory-mapped. */
 struct bpfprof_alloc_control {
-	__u64 bytes; /* per sample; written by user space */
+	__u64 bytes; /* per sample, at most BPFPROF_MAX_ALLOC_RATE; written by user space */
 	__u64 last_id; /* of a block; written by BPF */
 	__u64 count[ALLOC_NR_COUNTERS]; /* written by BPF */
 };

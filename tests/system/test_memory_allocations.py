@@ -118,6 +118,20 @@ def frees(context):
 
 
 @test()
+def more_than_fits(context):
+    """More blocks than the map has room for: the bytes per sample grow, and the sums stay true."""
+    program = Allocator(context)
+    memory = Allocations(context, "-p", program.pid, sample=4096)
+    for function, mib in (("small", 200), ("big", 40), ("aligned", 100)):
+        program.run(function, mib)
+    memory.sample = 32 << 10
+    memory.end().check(program)
+    counts = memory.stats["memory"]
+    check(counts["blocks_sampled"] > 32768, "too few: %s" % counts)
+    context.note("%d blocks sampled" % counts["blocks_sampled"])
+
+
+@test()
 def children(context):
     """What a child frees stays with its parent; a program that executes another holds nothing."""
     program = Allocator(context)

@@ -16,6 +16,7 @@
 struct held_blocks {
 	const struct session *session;
 	struct bpfprof_alloc_control *control; /* the value of the map */
+	uint64_t nr_dropped; /* blocks that were not wanted any more */
 	struct bpfprof_block_key keys[BLOCKS_A_READ];
 	struct bpfprof_block blocks[BLOCKS_A_READ];
 };
@@ -67,10 +68,28 @@ int held_blocks_each(struct held_blocks *held, held_block_fn fn, void *arg)
 		first = false;
 		total += nr;
 		for (i = 0; i < nr; i++)
-			if (!fn(arg, held->keys[i].pid, &held->blocks[i]))
-				bpf_map_delete_elem(fd, &held->keys[i]);
+			if (!fn(arg, held->keys[i].pid, &held->blocks[i]) &&
+			    !bpf_map_delete_elem(fd, &held->keys[i]))
+				held->nr_dropped++;
 	} while (!err && total < 2 * BPFPROF_MAX_HELD_BLOCKS);
 	return 0;
+}
+
+bool held_blocks_are_many(const struct held_blocks *held)
+{
+	return held_blocks_count(held, ALLOC_COUNT_SAMPLED) - held->nr_dropped >
+		       held_blocks_count(held, ALLOC_COUNT_FREED) + BPFPROF_HELD_BLOCKS_HIGH &&
+	       held->control->bytes < BPFPROF_MAX_ALLOC_RATE;
+}
+
+uint64_t held_blocks_rate(const struct held_blocks *held)
+{
+	return held->control->bytes;
+}
+
+void held_blocks_double(struct held_blocks *held)
+{
+	__atomic_store_n(&held->control->bytes, 2 * held->control->bytes, __ATOMIC_RELAXED);
 }
 
 struct bpfprof_alloc_cost held_blocks_cost(const struct held_blocks *held, uint32_t pid)

@@ -236,6 +236,7 @@ int allocations_start(struct allocations *a)
 /* A look at the blocks that are held. */
 struct look {
 	struct allocations *a;
+	uint64_t rate; /* bytes per sample: all blocks are of this rate, or of a larger one */
 	bool any; /* a process is left */
 	bool end; /* of the recording: adds up */
 	uint32_t pid; /* only this process, whose window ends; 0: all */
@@ -249,6 +250,20 @@ static void block_add_up(struct look *look, const struct sampled_block *block, u
 	sum->held_bytes += bytes;
 	sum->held_objects += block->objects;
 	look->a->variance += bytes * (bytes - (double)asked);
+}
+
+/* Is the block in the sample at this rate, too? Then it stands for more. */
+static bool block_thin(struct look *look, struct sampled_block *block, uint64_t asked)
+{
+	uint64_t bytes = asked > look->rate ? asked : look->rate;
+
+	if (block->bytes >= bytes)
+		return true;
+	if ((double)random() / RAND_MAX * (double)bytes > (double)block->bytes)
+		return false;
+	block->objects *= (double)bytes / (double)block->bytes;
+	block->bytes = bytes;
+	return true;
 }
 
 static bool look_block(void *arg, uint32_t pid, const struct bpfprof_block *held)
@@ -266,6 +281,8 @@ static bool look_block(void *arg, uint32_t pid, const struct bpfprof_block *held
 	account = process_map_find(&look->a->accounts, block->pid, block->start_ns);
 	if (!account || account->exec_id != block->exec_id || (account->ended && look->any))
 		return false;
+	if (!block_thin(look, block, held->bytes))
+		return false;
 	block->look = look->a->nr_looks;
 	if (look->end || look->pid)
 		block_add_up(look, block, held->bytes);
@@ -282,6 +299,9 @@ static int look_at(struct allocations *a, uint32_t pid, bool end)
 	struct sampled_block *block;
 	int err;
 
+	if (held_blocks_are_many(a->held))
+		held_blocks_double(a->held);
+	look.rate = held_blocks_rate(a->held);
 	sampler_run(a->sampler);
 	a->nr_looks++;
 	hash_table_each(&a->accounts, account)
@@ -349,7 +369,7 @@ void allocations_run(struct allocations *a, uint64_t now_ns)
 		a->next_tick_ns = now_ns + TICK_NS;
 		accounts_tick(a, now_ns);
 	}
-	if (now_ns < a->next_ns)
+	if (now_ns < a->next_ns && !held_blocks_are_many(a->held))
 		return;
 	a->next_ns = now_ns + LOOK_NS;
 	if (look_at(a, 0, false))
