@@ -10,6 +10,10 @@
 #include "send.bpf.h"
 #include "allocations.h"
 
+/* The same on all architectures of Linux but Alpha, MIPS, PA-RISC and Xtensa. */
+#define PROT_WRITE 2
+#define MAP_ANONYMOUS 0x20
+
 char LICENSE[] SEC("license") = "GPL";
 
 /* See allocations.h. Writer: BPF; user space deletes blocks of processes that have ended. */
@@ -72,6 +76,10 @@ static __always_inline __u64 bytes_asked(struct pt_regs *ctx, __u32 kind)
 	case ALLOC_REALLOC:
 	case ALLOC_ALIGNED:
 		return regs_argument(ctx, 2);
+	case ALLOC_MMAP: /* memory that may be written to, of no file */
+		return regs_argument(ctx, 3) & PROT_WRITE && regs_argument(ctx, 4) & MAP_ANONYMOUS
+			       ? regs_argument(ctx, 2)
+			       : 0;
 	case ALLOC_POSIX:
 		return regs_argument(ctx, 3);
 	default:
@@ -98,16 +106,27 @@ static __always_inline bool block_take(__u32 pid, __u64 va, struct bpfprof_block
 	return !bpf_map_delete_elem(&held_blocks, &key);
 }
 
-/* Does a function of the allocator itself make the call, which counts already? */
-static __always_inline bool is_inner(struct pt_regs *ctx, __u32 pid)
+static __always_inline bool is_in(__u64 ret, const struct bpfprof_alloc_range *range)
 {
+	return ret > range->start && ret <= range->end;
+}
+
+/* Does the allocator itself make the call? Then it counts already. A mmap counts only if that is certain. */
+static __always_inline bool is_inner(struct pt_regs *ctx, struct task_struct *task, __u32 kind)
+{
+	__u32 pid = task->tgid;
 	struct bpfprof_alloc_code *code = bpf_map_lookup_elem(&alloc_codes, &pid);
 	__u64 ret;
 	int i;
 
+	if (!code || code->exec_id != task->self_exec_id)
+		return kind == ALLOC_MMAP;
 	regs_return_read(ctx, &ret);
-	for (i = 0; code && i < BPFPROF_MAX_ALLOC_FUNCTIONS; i++)
-		if (ret > code->functions[i].start && ret <= code->functions[i].end)
+	for (i = 0; i < BPFPROF_MAX_ALLOC_FUNCTIONS; i++)
+		if (is_in(ret, &code->functions[i]))
+			return true;
+	for (i = 0; kind == ALLOC_MMAP && i < BPFPROF_ALLOC_FILES; i++)
+		if (is_in(ret, &code->files[i]))
 			return true;
 	return false;
 }
@@ -123,14 +142,14 @@ static __always_inline bool call_begins(struct pt_regs *ctx, struct task_struct 
 
 	if (!control)
 		return false;
-	if (kind == ALLOC_FREE) {
+	if (kind == ALLOC_FREE || kind == ALLOC_MUNMAP) {
 		if (block_take(pid, regs_argument(ctx, 1), &open.old))
 			alloc_count(control, ALLOC_COUNT_FREED);
 		return false;
 	}
 	open.bytes = bytes_asked(ctx, kind);
 	open.rate = control->bytes;
-	open.sampled = is_sampled(open.bytes, open.rate) && !is_inner(ctx, pid);
+	open.sampled = is_sampled(open.bytes, open.rate) && !is_inner(ctx, task, kind);
 	if (kind == ALLOC_REALLOC)
 		old = regs_argument(ctx, 1);
 	/* Taken now: once it is freed, another thread may get the address before this call returns. */
@@ -184,8 +203,8 @@ static __always_inline __u64 block_returned(struct pt_regs *ctx, const struct al
 {
 	__u64 va = 0;
 
-	if (!open->out)
-		return regs_result(ctx);
+	if (!open->out) /* mmap returns -1 */
+		return regs_result(ctx) < BPFPROF_USER_VA_END ? regs_result(ctx) : 0;
 	if (!(__u32)regs_result(ctx))
 		bpf_probe_read_user(&va, sizeof(va), (void *)open->out);
 	return va;

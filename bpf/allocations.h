@@ -20,6 +20,7 @@
 #define BPFPROF_MAX_OPEN_ALLOCATIONS 4096 /* calls of the sample that have not returned yet */
 #define BPFPROF_MAX_ALLOC_PROCESSES 64 /* with probes */
 #define BPFPROF_MAX_ALLOC_FUNCTIONS 10 /* with probes in a file */
+#define BPFPROF_ALLOC_FILES 2
 
 /* What a hooked function does: the cookie of its probe. */
 enum bpfprof_alloc_kind {
@@ -30,6 +31,8 @@ enum bpfprof_alloc_kind {
 	ALLOC_ALIGNED = 4, /* (alignment, bytes) */
 	ALLOC_POSIX = 5, /* (pointer to the result, alignment, bytes) */
 	ALLOC_FREE = 6, /* (block) */
+	ALLOC_MMAP = 7, /* (address, bytes, protection, flags) */
+	ALLOC_MUNMAP = 8, /* (address, bytes) */
 };
 
 enum bpfprof_alloc_counter {
@@ -59,11 +62,17 @@ struct bpfprof_alloc_cost {
 	__u64 stack_ns; /* time for the stacks of the sample */
 };
 
-/* Value of the map alloc_codes, key: pid. Written by user space. Some allocators call their own functions. */
+struct bpfprof_alloc_range {
+	__u64 start, end; /* unused ones are 0 */
+};
+
+/* Value of the map alloc_codes, key: pid. Written by user space. Calls from there count in their callers. */
 struct bpfprof_alloc_code {
-	struct {
-		__u64 start, end;
-	} functions[BPFPROF_MAX_ALLOC_FUNCTIONS]; /* those that return blocks; unused ones are 0 */
+	/* Of the allocator, those that return blocks: some call others. */
+	struct bpfprof_alloc_range functions[BPFPROF_MAX_ALLOC_FUNCTIONS];
+	/* Code of the allocator and of the C library: for mmap. */
+	struct bpfprof_alloc_range files[BPFPROF_ALLOC_FILES];
+	__u64 exec_id; /* of the program that runs there; of a later one the places are not known yet */
 };
 
 /* Key of the map held_blocks. */

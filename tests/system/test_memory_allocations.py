@@ -12,7 +12,7 @@ from test_memory import MIB, PIPES, Memory, compare
 
 PAIRED = True
 SAMPLE = 16 << 10
-OWN = {"small", "big", "before", "zeroed", "aligned", "grown", "churn", "of_thread", "failing",
+OWN = {"small", "big", "before", "zeroed", "aligned", "grown", "churn", "of_thread", "failing", "mapped",
        "jumps", "stays", "handled", "on_signal"}
 TYPES = ["alloc_objects/count", "alloc_space/bytes", "inuse_objects/count", "inuse_space/bytes"]
 
@@ -80,7 +80,8 @@ def functions(context):
     program.allocated.clear()
     program.held.clear()
     for function, mib in (("small", 40), ("big", 100), ("zeroed", 30), ("aligned", 24),
-                          ("grown", 16), ("churn", 1600), ("threads", 32), ("failing", 1000)):
+                          ("grown", 16), ("churn", 1600), ("threads", 32), ("mapped", 80),
+                          ("failing", 1000)):
         program.run(function, mib)
     memory.end().check(program)
     check(memory.profile.sample_types == TYPES and

@@ -226,6 +226,25 @@ NOINLINE static void orphan(size_t mib)
 	BARRIER();
 }
 
+/* Half of the maps stay, others are given back, or are no memory that can be written to. */
+NOINLINE static void mapped(size_t mib)
+{
+	size_t i;
+	char *p;
+
+	for (i = 0; i < mib; i++) {
+		p = mmap(NULL, MIB, i % 4 ? PROT_READ | PROT_WRITE : PROT_NONE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (p == MAP_FAILED)
+			exit(1);
+		allocated += i % 4 ? MIB : 0;
+		held += i % 2 ? MIB : 0;
+		if (i % 2 == 0)
+			munmap(p, MIB);
+	}
+	BARRIER();
+}
+
 /* Calls that return no block. */
 NOINLINE static void failing(size_t mib)
 {
@@ -288,7 +307,7 @@ static const struct {
 	{ "small", small },   { "big", big },	      { "before", before },
 	{ "zeroed", zeroed }, { "aligned", aligned }, { "grown", grown },
 	{ "churn", churn },   { "threads", threads }, { "drop", drop },
-	{ "orphan", orphan }, { "failing", failing },
+	{ "orphan", orphan }, { "failing", failing }, { "mapped", mapped },
 #ifdef OWN_MALLOC
 	{ "jumps", jumps },   { "stays", stays },     { "handled", handled },
 #endif

@@ -31,23 +31,26 @@
 #define SELF_FD_BYTES 32
 #define MAX_ALLOCATORS 4096 /* files that were looked at */
 #define NR_LINKS 2
+_Static_assert(ALLOCATOR_NR_PARTS <= BPFPROF_ALLOC_FILES, "no room");
 #define CALL_NS 1500 /* if it cannot be measured: of slow virtual machines */
 
 /* A file that was looked at. */
 struct looked_file {
 	struct hash_node node;
 	uint32_t image;
-	int err; /* 0: it has an allocator */
-	struct allocator allocator;
+	int err[ALLOCATOR_NR_PARTS]; /* 0: it has that part */
+	struct allocator parts[ALLOCATOR_NR_PARTS];
 };
 
 struct hooked_process {
 	struct hash_node node;
 	uint32_t pid;
-	uint32_t image; /* of its allocator; 0: none was found yet */
+	struct {
+		uint32_t image; /* 0: none was found yet */
+		int fds[NR_LINKS]; /* negative: no link */
+	} parts[ALLOCATOR_NR_PARTS];
 	uint64_t start_ns, exec_id, read_ns;
 	size_t nr_mappings;
-	int fds[NR_LINKS]; /* negative: no link */
 	bool off; /* alloc_probes_set() took them out */
 	bool without; /* counts as a process without an allocator */
 };
@@ -116,8 +119,8 @@ static int link_make(struct alloc_probes *probes, const struct image *image,
 	return err ? (int)err : job.fd;
 }
 
-static int links_make(struct alloc_probes *probes, struct hooked_process *hooked,
-		      const struct image *image, const struct allocator *allocator, pid_t own_pid)
+static int links_make(struct alloc_probes *probes, int fds[NR_LINKS], const struct image *image,
+		      const struct allocator *allocator, pid_t own_pid)
 {
 	const struct bpfprof_bpf *skel = probes->session->skel;
 	bool session = bpf_program__fd(skel->progs.alloc_session) >= 0;
@@ -131,7 +134,7 @@ static int links_make(struct alloc_probes *probes, struct hooked_process *hooked
 		fd = link_make(probes, image, allocator, what);
 		if (fd < 0)
 			return fd;
-		hooked->fds[1] = fd;
+		fds[1] = fd;
 		what.nr = allocator->nr;
 		what.returns = false;
 	}
@@ -140,40 +143,48 @@ static int links_make(struct alloc_probes *probes, struct hooked_process *hooked
 	fd = link_make(probes, image, allocator, what);
 	if (fd < 0)
 		return fd;
-	hooked->fds[0] = fd;
+	fds[0] = fd;
 	return 0;
+}
+
+static void part_close(struct alloc_probes *probes, struct hooked_process *hooked, int part)
+{
+	int i;
+
+	for (i = 0; i < NR_LINKS; i++) {
+		closer_close(probes->closer, hooked->parts[part].fds[i]);
+		hooked->parts[part].fds[i] = -1;
+	}
 }
 
 static void links_close(struct alloc_probes *probes, struct hooked_process *hooked)
 {
-	int i;
+	const struct bpfprof_bpf *skel = probes->session->skel;
+	int part;
 
 	/* From here on calls do not count, although the probes need some milliseconds to go. */
-	bpf_map_delete_elem(bpf_map__fd(probes->session->skel->maps.alloc_costs), &hooked->pid);
-	bpf_map_delete_elem(bpf_map__fd(probes->session->skel->maps.alloc_codes), &hooked->pid);
-	for (i = 0; i < NR_LINKS; i++) {
-		closer_close(probes->closer, hooked->fds[i]);
-		hooked->fds[i] = -1;
-	}
+	bpf_map_delete_elem(bpf_map__fd(skel->maps.alloc_costs), &hooked->pid);
+	bpf_map_delete_elem(bpf_map__fd(skel->maps.alloc_codes), &hooked->pid);
+	for (part = 0; part < ALLOCATOR_NR_PARTS; part++)
+		part_close(probes, hooked, part);
 }
 
-/* The file, looked at when it is seen first; NULL: it has no allocator. */
+/* The file, looked at when it is seen first; NULL: it cannot be read. */
 static const struct looked_file *file_look(struct alloc_probes *probes, uint32_t id, bool program)
 {
 	struct looked_file *file = hash_table_find(&probes->files, &id);
 	struct image *image = images_get(probes->images, id);
+	int i;
 
 	if (file)
-		return file->err ? NULL : file;
+		return file;
 	if (!image || images_open(probes->images, image, time_monotonic_ns()))
 		return NULL;
 	file = hash_table_add(&probes->files, &id);
-	if (!file)
-		return NULL;
-	file->err = allocator_read(&file->allocator, image->elf);
-	if (file->err && program)
-		file->err = allocator_read_program(&file->allocator, image->elf);
-	return file->err ? NULL : file;
+	for (i = 0; file && i < ALLOCATOR_NR_PARTS; i++)
+		file->err[i] = allocator_read(&file->parts[i], image->elf, (enum allocator_part)i,
+					      program);
+	return file;
 }
 
 static bool name_begins(const struct image *image, const char *with)
@@ -183,11 +194,21 @@ static bool name_begins(const struct image *image, const char *with)
 	return !strncmp(name ? name + 1 : image->path, with, strlen(with));
 }
 
-/* The allocator in force: that of the program, of a library, and last that of the C library. */
-static const struct looked_file *allocator_find(struct alloc_probes *probes,
-						const struct process *process)
+/* That of musl is its loader, too. */
+static bool is_libc(const struct image *image)
 {
-	const struct looked_file *file, *of_libc = NULL, *of_library = NULL;
+	return name_begins(image, "libc.") || name_begins(image, "libc-") ||
+	       name_begins(image, "ld-musl");
+}
+
+/*
+ * Finds the file of each part, or NULL. The allocator in force is that of the program, else of a library,
+ * last that of the C library.
+ */
+static void parts_find(struct alloc_probes *probes, const struct process *process,
+		       const struct looked_file *ret[ALLOCATOR_NR_PARTS])
+{
+	const struct looked_file *file, *libc = NULL, *library = NULL, *own = NULL;
 	const struct image *image;
 	size_t i;
 
@@ -196,40 +217,48 @@ static const struct looked_file *allocator_find(struct alloc_probes *probes,
 		bool program = id == process->program;
 
 		image = id >= BPFPROF_IMAGE_FIRST_FILE ? images_get(probes->images, id) : NULL;
-		/* The loader's malloc serves itself alone. */
-		if (!image || name_begins(image, "ld-"))
+		/* Another loader's malloc serves itself alone. */
+		if (!image || (name_begins(image, "ld-") && !is_libc(image)))
 			continue;
 		file = file_look(probes, id, program);
-		if (!file)
+		if (!file || file->err[ALLOCATOR_HEAP])
 			continue;
-		if (program)
-			return file;
-		if (name_begins(image, "libc.") || name_begins(image, "libc-"))
-			of_libc = file;
-		else if (!of_library)
-			of_library = file;
+		if (is_libc(image))
+			libc = file;
+		else if (program)
+			own = file;
+		else if (!library)
+			library = file;
 	}
-	return of_library ? of_library : of_libc;
+	ret[ALLOCATOR_HEAP] = own ? own : library ? library : libc;
+	ret[ALLOCATOR_MAPS] = libc && !libc->err[ALLOCATOR_MAPS] ? libc : NULL;
 }
 
-/* Says where the functions of the allocator lie in the process. 0 or -errno. */
+/* Says where the code of the allocator lies in the process. 0 or -errno. */
 static int code_publish(struct alloc_probes *probes, const struct process *process,
-			const struct looked_file *file)
+			const struct hooked_process *hooked)
 {
-	const struct allocator *allocator = &file->allocator;
+	const struct looked_file *file =
+		hash_table_find(&probes->files, &hooked->parts[ALLOCATOR_HEAP].image);
+	const struct allocator *heap = file ? &file->parts[ALLOCATOR_HEAP] : NULL;
 	const struct process_mapping *mapping;
-	struct bpfprof_alloc_code code = { 0 };
+	struct bpfprof_alloc_code code = { .exec_id = process->exec_id };
 	size_t i, k;
 
-	for (i = 0; i < process->nr_mappings; i++) {
+	for (i = 0; heap && i < process->nr_mappings; i++) {
 		mapping = &process->mappings[i];
-		for (k = 0; mapping->image == file->image && k < allocator->nr_allocating; k++) {
-			uint64_t in = allocator->starts[k] - mapping->off;
+		for (k = 0; k < ALLOCATOR_NR_PARTS; k++)
+			if (mapping->image == hooked->parts[k].image) {
+				code.files[k].start = mapping->start;
+				code.files[k].end = mapping->end;
+			}
+		for (k = 0; mapping->image == file->image && k < heap->nr_allocating; k++) {
+			uint64_t in = heap->starts[k] - mapping->off;
 
 			if (in >= mapping->end - mapping->start)
 				continue;
 			code.functions[k].start = mapping->start + in;
-			code.functions[k].end = mapping->start + in + allocator->bytes[k];
+			code.functions[k].end = mapping->start + in + heap->bytes[k];
 		}
 	}
 	return bpf_map_update_elem(bpf_map__fd(probes->session->skel->maps.alloc_codes),
@@ -252,50 +281,84 @@ static int costs_begin(struct alloc_probes *probes, uint32_t pid)
 		       : 0;
 }
 
-static void process_hook(struct alloc_probes *probes, struct hooked_process *hooked,
-			 const struct process *process, const struct looked_file *file)
+/* 0 or -errno. */
+static int part_hook(struct alloc_probes *probes, struct hooked_process *hooked, int part,
+		     pid_t own_pid)
 {
-	struct image *image = images_get(probes->images, file->image);
+	struct image *image = images_get(probes->images, hooked->parts[part].image);
+	const struct looked_file *file =
+		hash_table_find(&probes->files, &hooked->parts[part].image);
+	int err = image && file ? images_open(probes->images, image, time_monotonic_ns()) : -ENOENT;
+
+	if (!err)
+		err = links_make(probes, hooked->parts[part].fds, image, &file->parts[part],
+				 own_pid);
+	if (err)
+		return err;
+	image->hooked = true;
+	log_debug("pid %u: hooked %zu functions of %s", hooked->pid, file->parts[part].nr,
+		  image->path);
+	return 0;
+}
+
+/* Hooks the parts that are not hooked. */
+static void process_hook(struct alloc_probes *probes, struct hooked_process *hooked,
+			 const struct process *process)
+{
 	uint32_t own_pid =
 		session_own_pid(probes->session, process->pid, process->ns_context.agent_pid);
-	int err =
-		image && own_pid ? images_open(probes->images, image, time_monotonic_ns()) : -ESRCH;
+	bool any = false;
+	int err, part;
 
-	err = err ?: code_publish(probes, process, file);
-	err = err ?: costs_begin(probes, process->pid);
+	for (part = 0; part < ALLOCATOR_NR_PARTS; part++)
+		any |= hooked->parts[part].fds[0] >= 0;
+	err = own_pid ? code_publish(probes, process, hooked) : -ESRCH;
+	if (!err && !any)
+		err = costs_begin(probes, process->pid);
+	for (part = 0; part < ALLOCATOR_NR_PARTS && !err; part++)
+		if (hooked->parts[part].image && hooked->parts[part].fds[0] < 0)
+			err = part_hook(probes, hooked, part, (pid_t)own_pid);
 	if (!err)
-		err = links_make(probes, hooked, image, &file->allocator, (pid_t)own_pid);
-	if (err) {
-		links_close(probes, hooked);
-		probes->losses.nr_failed += err != -ESRCH;
-		log_debug("pid %u: its allocations cannot be hooked: %s", process->pid,
-			  strerror(-err));
 		return;
-	}
-	image->hooked = true;
-	log_debug("pid %u: hooked %zu functions of %s", process->pid, file->allocator.nr,
-		  image->path);
+	links_close(probes, hooked);
+	probes->losses.nr_failed += err != -ESRCH;
+	log_debug("pid %u: its allocations cannot be hooked: %s", process->pid, strerror(-err));
 }
 
 static void process_scan(struct alloc_probes *probes, struct hooked_process *hooked,
 			 const struct process *process)
 {
-	const struct looked_file *file = allocator_find(probes, process);
+	const struct looked_file *files[ALLOCATOR_NR_PARTS];
+	bool changed = false;
+	int part;
 
+	parts_find(probes, process, files);
 	probes->losses.nr_without -= hooked->without;
-	hooked->without = !file;
+	hooked->without = !files[ALLOCATOR_HEAP];
 	probes->losses.nr_without += hooked->without;
-	if (!file || (file->image == hooked->image && (hooked->off || hooked->fds[0] >= 0)))
+	for (part = 0; part < ALLOCATOR_NR_PARTS; part++) {
+		uint32_t image = files[part] ? files[part]->image : 0;
+
+		if (image && !hooked->off && hooked->parts[part].fds[0] < 0)
+			changed = true; /* an earlier try has failed */
+		if (image == hooked->parts[part].image)
+			continue;
+		part_close(probes, hooked, part);
+		hooked->parts[part].image = image;
+		changed = true;
+	}
+	if (hooked->off || !files[ALLOCATOR_HEAP])
 		return;
-	links_close(probes, hooked);
-	hooked->image = file->image;
-	hooked->off = false;
-	process_hook(probes, hooked, process, file);
+	if (!changed)
+		code_publish(probes, process, hooked); /* the file may lie at another place */
+	else
+		process_hook(probes, hooked, process);
 }
 
 static struct hooked_process *hooked_get(struct alloc_probes *probes, const struct process *process)
 {
 	struct hooked_process *hooked = hash_table_find(&probes->hooked, &process->pid);
+	int part;
 
 	if (hooked)
 		return hooked;
@@ -304,7 +367,8 @@ static struct hooked_process *hooked_get(struct alloc_probes *probes, const stru
 		probes->losses.nr_full++;
 		return NULL;
 	}
-	hooked->fds[0] = hooked->fds[1] = -1;
+	for (part = 0; part < ALLOCATOR_NR_PARTS; part++)
+		hooked->parts[part].fds[0] = hooked->parts[part].fds[1] = -1;
 	return hooked;
 }
 
@@ -330,7 +394,7 @@ size_t alloc_probes_scan(struct alloc_probes *probes)
 			hooked->nr_mappings = process->nr_mappings;
 			process_scan(probes, hooked, process);
 		}
-		nr += hooked->fds[0] >= 0;
+		nr += hooked->parts[ALLOCATOR_HEAP].fds[0] >= 0;
 	}
 	return nr;
 }
@@ -350,7 +414,6 @@ void alloc_probes_set(struct alloc_probes *probes, uint32_t pid, bool on)
 {
 	struct hooked_process *hooked = hash_table_find(&probes->hooked, &pid);
 	const struct process *process = processes_find(probes->processes, pid);
-	const struct looked_file *file;
 
 	if (!hooked || hooked->off != on)
 		return;
@@ -359,16 +422,15 @@ void alloc_probes_set(struct alloc_probes *probes, uint32_t pid, bool on)
 		links_close(probes, hooked);
 		return;
 	}
-	file = hash_table_find(&probes->files, &hooked->image);
-	if (process && file)
-		process_hook(probes, hooked, process, file);
+	if (process)
+		process_hook(probes, hooked, process);
 }
 
 bool alloc_probes_are_on(const struct alloc_probes *probes, uint32_t pid)
 {
 	const struct hooked_process *hooked = hash_table_find(&probes->hooked, &pid);
 
-	return hooked && hooked->fds[0] >= 0;
+	return hooked && hooked->parts[ALLOCATOR_HEAP].fds[0] >= 0;
 }
 
 uint64_t alloc_probes_call_ns(struct alloc_probes *probes)

@@ -13,14 +13,16 @@
 #define MAX_SYMBOL_BYTES (64U << 20)
 #define MAX_FOUND (4 * BPFPROF_MAX_ALLOC_FUNCTIONS)
 
-/*
- * Those that return blocks come first; malloc is the first one, and free the last one. reallocarray is not
- * among them, since that of the C library jumps to realloc.
- */
-static const struct {
+struct function {
 	const char *name;
 	enum bpfprof_alloc_kind kind;
-} functions[] = {
+};
+
+/*
+ * Those that return blocks come first. The first one and the last one must be there. reallocarray is not
+ * among them, since that of the C library jumps to realloc.
+ */
+static const struct function heap[] = {
 	{ "malloc", ALLOC_MALLOC },
 	{ "calloc", ALLOC_CALLOC },
 	{ "realloc", ALLOC_REALLOC },
@@ -32,8 +34,19 @@ static const struct {
 	{ "free", ALLOC_FREE },
 };
 
-#define NR_FUNCTIONS (sizeof(functions) / sizeof(functions[0]))
-_Static_assert(NR_FUNCTIONS <= BPFPROF_MAX_ALLOC_FUNCTIONS, "no room");
+static const struct function maps[] = {
+	{ "mmap", ALLOC_MMAP },
+	{ "mmap64", ALLOC_MMAP },
+	{ "munmap", ALLOC_MUNMAP },
+};
+
+static const struct part {
+	const struct function *functions;
+	size_t nr;
+} parts[ALLOCATOR_NR_PARTS] = {
+	[ALLOCATOR_HEAP] = { heap, sizeof(heap) / sizeof(heap[0]) },
+	[ALLOCATOR_MAPS] = { maps, sizeof(maps) / sizeof(maps[0]) },
+};
 
 static bool is_hooked(const struct allocator *allocator, uint64_t off)
 {
@@ -64,58 +77,62 @@ static int hook_add(struct allocator *to, struct code_reader *reader, uint32_t *
 	to->bytes[to->nr] = symbol->bytes ? bytes : 0;
 	to->offsets[to->nr] = off;
 	to->cookies[to->nr++] = kind;
-	to->nr_allocating += kind != ALLOC_FREE;
+	to->nr_allocating += kind != ALLOC_FREE && kind != ALLOC_MUNMAP;
 	return 0;
 }
 
-static int functions_hook(struct allocator *ret, struct elf_image *img,
-			  const struct symbol_found found[NR_FUNCTIONS])
+static int functions_hook(struct allocator *ret, struct elf_image *img, const struct part *part,
+			  const struct symbol_found *found)
 {
 	uint32_t budget = HOOK_PLACE_LIBRARY_INSTRUCTIONS;
 	struct code_reader reader;
 	int err;
 	size_t i;
 
-	if (found[0].pattern == UINT32_MAX || found[NR_FUNCTIONS - 1].pattern == UINT32_MAX)
+	if (found[0].pattern == UINT32_MAX || found[part->nr - 1].pattern == UINT32_MAX)
 		return -ENODATA;
 	*ret = (struct allocator){ 0 };
 	err = code_reader_init(&reader, img);
-	for (i = 0; i < NR_FUNCTIONS && !err; i++)
+	for (i = 0; i < part->nr && !err; i++)
 		if (found[i].pattern != UINT32_MAX)
-			err = hook_add(ret, &reader, &budget, &found[i], functions[i].kind);
+			err = hook_add(ret, &reader, &budget, &found[i], part->functions[i].kind);
 	return err;
 }
 
-int allocator_read(struct allocator *ret, struct elf_image *img)
+static int all_read(struct allocator *ret, struct elf_image *img, const struct part *part)
 {
-	struct symbol_found found[NR_FUNCTIONS];
-	const char *names[NR_FUNCTIONS];
+	struct symbol_pattern patterns[BPFPROF_MAX_ALLOC_FUNCTIONS];
+	struct symbol_found all[MAX_FOUND], found[BPFPROF_MAX_ALLOC_FUNCTIONS];
+	size_t i, nr;
+	int err;
+
+	for (i = 0; i < part->nr; i++) {
+		patterns[i] = (struct symbol_pattern){ part->functions[i].name, SYMBOL_EXACT };
+		found[i].pattern = UINT32_MAX;
+	}
+	err = symbol_find_all(img, SHT_SYMTAB, MAX_SYMBOL_BYTES, patterns, part->nr, all, MAX_FOUND,
+			      &nr);
+	for (i = 0; !err && i < nr; i++)
+		if (all[i].type == STT_FUNC)
+			found[all[i].pattern] = all[i];
+	return err ? err : functions_hook(ret, img, part, found);
+}
+
+int allocator_read(struct allocator *ret, struct elf_image *img, enum allocator_part nr,
+		   bool program)
+{
+	const struct part *part = &parts[nr];
+	struct symbol_found found[BPFPROF_MAX_ALLOC_FUNCTIONS];
+	const char *names[BPFPROF_MAX_ALLOC_FUNCTIONS];
 	size_t i;
 	int err;
 
 	if (!elf_image_is_native(img))
 		return -ENODATA;
-	for (i = 0; i < NR_FUNCTIONS; i++)
-		names[i] = functions[i].name;
-	err = symbol_find_dynamic(img, names, NR_FUNCTIONS, found);
-	return err ? err : functions_hook(ret, img, found);
-}
-
-int allocator_read_program(struct allocator *ret, struct elf_image *img)
-{
-	struct symbol_pattern patterns[NR_FUNCTIONS];
-	struct symbol_found all[MAX_FOUND], found[NR_FUNCTIONS];
-	size_t i, nr;
-	int err;
-
-	for (i = 0; i < NR_FUNCTIONS; i++) {
-		patterns[i] = (struct symbol_pattern){ functions[i].name, SYMBOL_EXACT };
-		found[i].pattern = UINT32_MAX;
-	}
-	err = symbol_find_all(img, SHT_SYMTAB, MAX_SYMBOL_BYTES, patterns, NR_FUNCTIONS, all,
-			      MAX_FOUND, &nr);
-	for (i = 0; !err && i < nr; i++)
-		if (all[i].type == STT_FUNC)
-			found[all[i].pattern] = all[i];
-	return err ? err : functions_hook(ret, img, found);
+	for (i = 0; i < part->nr; i++)
+		names[i] = part->functions[i].name;
+	err = symbol_find_dynamic(img, names, part->nr, found);
+	if (!err)
+		err = functions_hook(ret, img, part, found);
+	return err && program ? all_read(ret, img, part) : err;
 }

@@ -4,6 +4,7 @@
 
 /* The functions of a memory allocator in a file, and the places of their probes (cuda/hook_place.h). */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,11 +20,17 @@ struct allocator {
 	size_t nr, nr_allocating; /* the first ones return blocks */
 };
 
+enum allocator_part {
+	ALLOCATOR_HEAP, /* malloc and free, and what there is of their kin */
+	ALLOCATOR_MAPS, /* mmap and munmap */
+	ALLOCATOR_NR_PARTS,
+};
+
 /*
- * 0; -ENODATA: the file does not define malloc and free for others; errors of symbol_find_dynamic().
+ * program: the file is a program, all of whose symbols are searched if it exports none. 0; -ENODATA: it
+ * does not define them; errors of symbol_find_dynamic() and symbol_find_all().
  */
-int allocator_read(struct allocator *ret, struct elf_image *img);
-/* The same for a program with its own allocator, by all its symbols. */
-int allocator_read_program(struct allocator *ret, struct elf_image *img);
+int allocator_read(struct allocator *ret, struct elf_image *img, enum allocator_part part,
+		   bool program);
 
 #endif
