@@ -1,29 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
 """Allocations by stack, of programs that know what each of their functions allocates and frees."""
 
+import os
 import re
 import signal
 import subprocess
 import time
 
-from harness import check, test
+from harness import ROOT, check, test
 from pprof import Pprof
-from test_memory import MIB, PIPES, Memory, compare
+from test_memory import MIB, PIPES, UNITS, Holder, Memory, compare
+from test_python import spawn
+from test_wall import some_pythons
 
 PAIRED = True
 SAMPLE = 16 << 10
 OWN = {"small", "big", "before", "zeroed", "aligned", "grown", "churn", "of_thread", "failing", "mapped",
        "jumps", "stays", "handled", "on_signal"}
 TYPES = ["alloc_objects/count", "alloc_space/bytes", "inuse_objects/count", "inuse_space/bytes"]
+ROW = re.compile(r"^ *([\d.]+) (B|KiB|MiB|GiB) +[\d.]+% +\d+ +[\d.]+ (?:B|KiB|MiB|GiB) +(\w+)",
+                 re.M)
 
 
 class Allocator:
     """allocates.c: runs a function at a time, and says what it allocated, and holds of it."""
 
-    def __init__(self, context, *flags):
+    def __init__(self, context, *flags, **environment):
         name = "allocates" + "".join(flags).replace("-", "_").lower()
         program = context.helper(name, "allocates.c", "-pthread", *flags)
-        self.process = context.spawn([program, "120"], **PIPES)
+        self.process = context.spawn([program, "120"], environment, **PIPES)
         self.pid = int(self.answer()[0])
         self.allocated, self.held = {}, {}
 
@@ -47,6 +52,14 @@ class Allocations(Memory):
     def __init__(self, context, *args, slowdown=0, sample=SAMPLE):
         super().__init__(context, "--allocations", "--max-slowdown", slowdown, *args,
                          sample=sample)
+
+    def table(self, pid):
+        """The held bytes of the table of one process, by function without its line."""
+        text = self.done.out.decode()
+        rows = {}
+        for number, unit, name in ROW.findall(text[text.index("Process %d: " % pid):]):
+            rows[name] = rows.get(name, 0) + float(number) * UNITS[unit]
+        return rows
 
     def values(self, pid, value):
         """One value by the name of the innermost own function, of one process."""
@@ -95,9 +108,7 @@ def functions(context):
                  if line)
     check(folded == sum(memory.values(program.pid, "inuse_space/bytes").values()),
           "the collapsed stacks have %d bytes" % folded)
-    rows = re.findall(r"^ *([\d.]+) MiB +[\d.]+% +\d+ +([\d.]+) [MG]iB +(\w+)", 
-                      memory.done.out.decode(), re.M)
-    check(("100.0", "100.0", "big") in rows, "the table: %s" % memory.done.out.decode())
+    check(memory.table(program.pid)["big"] == 100 * MIB, memory.done.out.decode())
 
 
 @test()
@@ -116,6 +127,29 @@ def frees(context):
     check(not any(held.values()), "it holds nothing: %s" % held)
     counts = memory.stats["memory"]
     check(counts["blocks_sampled"] == counts["blocks_freed"], "%s" % counts)
+
+
+@test()
+def preloaded(context):
+    """A preloaded library is the allocator in force; the one of the C library is not watched."""
+    library = context.helper("liballocates.so", "allocates.c", "-DOWN_MALLOC", "-Dmain=unused",
+                             "-shared", "-fPIC", "-pthread")
+    program = Allocator(context, LD_PRELOAD=library)
+    memory = Allocations(context, "-p", program.pid)
+    for function, mib in (("small", 16), ("zeroed", 16), ("grown", 4), ("threads", 16)):
+        program.run(function, mib)
+    memory.end().check(program)
+
+
+@test()
+def static_program(context):
+    """A program with the C library inside, whose malloc only its own symbols show."""
+    program = Allocator(context, "-static")
+    memory = Allocations(context, "-p", program.pid)
+    for function, mib in (("small", 16), ("big", 24), ("zeroed", 16), ("aligned", 16),
+                          ("grown", 4), ("churn", 64)):
+        program.run(function, mib)
+    memory.end().check(program)
 
 
 @test()
@@ -164,6 +198,21 @@ def own_allocator(context):
         sums["on_signal"] = sums["handled"] * 4 / 7
         sums["handled"] = sums["handled"] * 3 / 7
     memory.end().check(program)
+
+
+@test()
+def python_functions(context):
+    """Large blocks of Python, and the arenas of small ones, by Python function."""
+    program = os.path.join(ROOT, "tests", "system", "python", "holds.py")
+    python = some_pythons()[0]
+    holder = Holder(context, spawn(context, [*python.argv, program], python.environment(),
+                                   [python.stdlib, os.path.dirname(program)], **PIPES))
+    memory = Allocations(context, "-p", holder.pid)
+    for function, mib in (("arrays", 64), ("strings", 24), ("dicts", 24), ("gone", 320)):
+        holder.run(function, mib)
+    memory.end()
+    compare(context, memory.table(holder.pid),
+            {name: max(0, held) for name, held in holder.held.items()}, 1 << 20)
 
 
 @test()

@@ -28,6 +28,8 @@
 #define MAX_BLOCKS                                                                                 \
 	(2 * BPFPROF_MAX_HELD_BLOCKS) /* held ones, and those freed since the last look */
 #define MAX_ACCOUNTS 16384
+#define CALL_COST                                                                                  \
+	1.25 /* of a probe among other work, in probes of the measurement, which finds warm caches */
 #define RETURN_COST 1.5 /* of a probe at the end of a call, in probes at its begin */
 
 /* A block of the sample, from its allocation until a look does not find it any more. */
@@ -202,7 +204,7 @@ int allocations_open(struct allocations *a, struct sampler *sampler, uint64_t sa
 		log_error("allocations cannot be watched: %s", strerror(-err));
 		return EXIT_FAILED;
 	}
-	a->rules.call_ns = alloc_probes_call_ns(a->probes);
+	a->rules.call_ns = (uint64_t)(CALL_COST * (double)alloc_probes_call_ns(a->probes));
 	a->rules.return_ns = (uint64_t)(RETURN_COST * (double)a->rules.call_ns);
 	a->rules.max = max_slowdown / 100.0;
 	log_debug("allocations: a probe takes %" PRIu64 " ns", a->rules.call_ns);

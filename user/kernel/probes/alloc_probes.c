@@ -341,7 +341,8 @@ static void process_scan(struct alloc_probes *probes, struct hooked_process *hoo
 
 		if (image && !hooked->off && hooked->parts[part].fds[0] < 0)
 			changed = true; /* an earlier try has failed */
-		if (image == hooked->parts[part].image)
+		/* A program that was just executed has not mapped its libraries yet. */
+		if (!image || image == hooked->parts[part].image)
 			continue;
 		part_close(probes, hooked, part);
 		hooked->parts[part].image = image;
