@@ -99,6 +99,8 @@ static void loop(struct memory_job *job, int signal_fd)
 
 	while (now_ns < end_ns) {
 		wait_ms = sampler_run(&job->sampler);
+		if (job->options->allocations && wait_ms > ALLOCATIONS_TICK_MS)
+			wait_ms = ALLOCATIONS_TICK_MS;
 		if (child_command_reap(&job->command))
 			return;
 		if (job->options->allocations)

@@ -24,7 +24,8 @@
 #include "profile/stats.h"
 
 #define LOOK_NS (NS_PER_SECOND / 4)
-#define TICK_NS (NS_PER_SECOND / 50)
+#define SCAN_NS (NS_PER_SECOND / 200) /* for new processes */
+#define TICK_NS (ALLOCATIONS_TICK_MS * 1000000ULL)
 #define MAX_BLOCKS                                                                                 \
 	(2 * BPFPROF_MAX_HELD_BLOCKS) /* held ones, and those freed since the last look */
 #define MAX_ACCOUNTS 16384
@@ -73,6 +74,19 @@ int allocations_check(void)
 	return EXIT_DONE;
 }
 
+/* Makes room for another process: forgets the first one that has ended. */
+static void accounts_evict(struct allocations *a)
+{
+	struct allocation_account *account;
+
+	hash_table_each(&a->accounts, account) {
+		if (!account->ended)
+			continue;
+		hash_table_remove(&a->accounts, account);
+		return;
+	}
+}
+
 static struct allocation_account *account_get(struct allocations *a, uint32_t pid,
 					      uint64_t start_ns)
 {
@@ -82,6 +96,8 @@ static struct allocation_account *account_get(struct allocations *a, uint32_t pi
 
 	if (account)
 		return account;
+	if (a->accounts.nr == MAX_ACCOUNTS)
+		accounts_evict(a);
 	account = process_map_add(&a->accounts, pid, start_ns);
 	if (!account) {
 		a->nr_accounts_full++;
@@ -339,6 +355,8 @@ static void account_tick(struct allocations *a, struct allocation_account *accou
 	struct slowdown *slowdown = &account->slowdown;
 	struct proc_usage usage;
 
+	if (!slowdown->off && cost_ns == slowdown->cost_ns) /* no call since the last tick */
+		return;
 	if (proc_usage_read(&usage, (pid_t)account->own_pid))
 		return;
 	if (!slowdown_tick(slowdown, &a->rules, usage.cpu_ns, cost_ns, now_ns))
@@ -366,7 +384,10 @@ static void accounts_tick(struct allocations *a, uint64_t now_ns)
 
 void allocations_run(struct allocations *a, uint64_t now_ns)
 {
-	alloc_probes_scan(a->probes);
+	if (now_ns >= a->next_scan_ns) {
+		a->next_scan_ns = now_ns + SCAN_NS;
+		alloc_probes_scan(a->probes);
+	}
 	if (now_ns >= a->next_tick_ns) {
 		a->next_tick_ns = now_ns + TICK_NS;
 		accounts_tick(a, now_ns);
@@ -482,7 +503,7 @@ const struct counter allocation_counters[] = {
 	{ COUNTER_MEMORY, "processes_not_hooked", AT(losses.nr_failed),
 	  .help = "times that the kernel could not hook the allocator of a process" },
 	{ COUNTER_MEMORY, "hooked_processes_no_room", AT(losses.nr_full),
-	  .help = "times that a process was over the limit of 64 whose allocations are watched" },
+	  .help = "processes over the limit of 64 whose allocations are watched at a time" },
 	{ 0 },
 };
 

@@ -17,6 +17,8 @@
 #include "bpfprof.h"
 #include "memory/slowdown.h"
 
+#define ALLOCATIONS_TICK_MS 20 /* allocations_run() is due so often */
+
 struct aggregate;
 struct alloc_probes;
 struct allocation_sum;
@@ -37,7 +39,7 @@ struct allocations {
 	struct allocation_sum *sums; /* by the sample of the aggregate */
 	size_t nr_sums, cap_sums;
 	struct slowdown_rules rules;
-	uint64_t next_ns, next_tick_ns; /* the next look and the next tick are due */
+	uint64_t next_ns, next_tick_ns, next_scan_ns; /* the next look, tick and scan are due */
 	uint64_t nr_looks;
 	uint64_t nr_blocks_full, nr_accounts_full, nr_lost, nr_windows;
 	double variance; /* of the sum of held bytes */

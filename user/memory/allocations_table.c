@@ -91,13 +91,16 @@ static int rows_compare(const void *a, const void *b)
 	return x->name < y->name ? -1 : x->name > y->name;
 }
 
-static void rows_write(const struct table *table, struct buf *dst, size_t rows, uint64_t all)
+static void rows_write(const struct table *table, struct buf *dst, size_t rows,
+		       const struct allocation_account *account)
 {
+	uint64_t all = account->held_bytes;
 	const struct row *row;
 	struct row left = { 0 };
 	size_t shown = 0, nr_left = 0;
 
-	buf_add_str(dst, "     Held  Share    Blocks    Allocated  Function\n");
+	buf_printf(dst, " %8s  Share    Blocks    Allocated  Function\n",
+		   account->slowdown.windows ? "Outlived" : "Held");
 	for (row = table->rows; row < table->rows + table->nr_rows; row++) {
 		if (!row->allocated)
 			continue;
@@ -132,19 +135,20 @@ static void process_write(struct table *table, struct buf *dst,
 	text_add_cut(dst, *account->name ? account->name : "?", COLUMNS);
 	buf_add_char(dst, '\n');
 	table_amount(dst, (int64_t)account->held_bytes);
-	buf_add_str(dst, " held of");
+	buf_add_str(dst, slowdown->windows ? " outlived its window, of" : " held of");
 	table_amount(dst, (int64_t)account->allocated_bytes);
 	buf_add_str(dst, " allocated since the start\n");
 	if (slowdown->windows)
 		buf_printf(dst,
-			   "Seen in windows, at most %.1f%% of its CPU time: sums are scaled up by "
-			   "that, "
-			   "and\nwhat is held has outlived its window.\n",
+			   "Seen in windows of %" PRIu64
+			   " ms, at most %.1f%% of its CPU time: sums "
+			   "are scaled up by\nthat. What outlived its window may be freed since.\n",
+			   slowdown->window_ns / slowdown->windows / 1000000,
 			   100 * slowdown_seen(slowdown));
 	buf_add_char(dst, '\n');
 	rows_fill(table, account);
 	qsort(table->rows, table->nr_rows, sizeof(*table->rows), rows_compare);
-	rows_write(table, dst, rows, account->held_bytes);
+	rows_write(table, dst, rows, account);
 	buf_add_char(dst, '\n');
 }
 

@@ -37,7 +37,7 @@ bool slowdown_tick(struct slowdown *s, const struct slowdown_rules *rules, uint6
 void slowdown_switch(struct slowdown *s, bool off)
 {
 	s->off = off;
-	s->windows |= off;
+	s->windows += off;
 	s->cost_ns = 0;
 }
 

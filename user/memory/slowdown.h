@@ -18,11 +18,11 @@ struct slowdown_rules {
 
 struct slowdown {
 	bool off; /* the probes are out */
-	bool windows; /* they were out at some time */
+	uint32_t windows; /* times that they were taken out */
 	double left_ns; /* cost that is still allowed */
 	uint64_t cpu_ns, cost_ns; /* at the last tick */
 	double seen_ns, all_ns; /* own CPU time with probes, and in all */
-	uint64_t window_ns; /* wall time with probes, while there were windows */
+	uint64_t window_ns; /* wall time with probes */
 	uint64_t tick_ns;
 };
 

@@ -364,10 +364,8 @@ static struct hooked_process *hooked_get(struct alloc_probes *probes, const stru
 	if (hooked)
 		return hooked;
 	hooked = hash_table_add(&probes->hooked, &process->pid);
-	if (!hooked) {
-		probes->losses.nr_full++;
+	if (!hooked)
 		return NULL;
-	}
 	for (part = 0; part < ALLOCATOR_NR_PARTS; part++)
 		hooked->parts[part].fds[0] = hooked->parts[part].fds[1] = -1;
 	return hooked;
@@ -377,15 +375,17 @@ size_t alloc_probes_scan(struct alloc_probes *probes)
 {
 	const struct process *process = processes_first(probes->processes);
 	struct hooked_process *hooked;
-	size_t nr = 0;
+	size_t nr = 0, nr_full = 0;
 
 	for (; process; process = hash_table_next(process)) {
 		if (!process->mappings_known || process->dead ||
 		    !session_is_target(probes->session, (pid_t)process->pid))
 			continue;
 		hooked = hooked_get(probes, process);
-		if (!hooked)
-			break;
+		if (!hooked) {
+			nr_full++;
+			continue;
+		}
 		if (hooked->start_ns != process->start_ns || hooked->exec_id != process->exec_id ||
 		    hooked->read_ns != process->read_ns ||
 		    hooked->nr_mappings != process->nr_mappings) {
@@ -397,6 +397,8 @@ size_t alloc_probes_scan(struct alloc_probes *probes)
 		}
 		nr += hooked->parts[ALLOCATOR_HEAP].fds[0] >= 0;
 	}
+	if (nr_full > probes->losses.nr_full)
+		probes->losses.nr_full = nr_full;
 	return nr;
 }
 

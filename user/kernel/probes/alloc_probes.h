@@ -24,7 +24,7 @@ struct session;
 struct alloc_probes_losses {
 	uint64_t nr_without; /* processes in which no allocator was found */
 	uint64_t nr_failed; /* processes that the kernel could not hook */
-	uint64_t nr_full; /* processes over the limit */
+	uint64_t nr_full; /* processes over the limit, at a time */
 };
 
 /* For a session with the option allocations. Borrows all. 0 or -errno. */
