@@ -48,11 +48,17 @@ HASH_MAP(alloc_codes, BPFPROF_MAX_ALLOC_PROCESSES, __u32, struct bpfprof_alloc_c
 /* See allocations.h. */
 MMAPABLE_MAP(alloc_control, 1, struct bpfprof_alloc_control);
 
-static __always_inline struct bpfprof_alloc_control *control_get(void)
+/* Always empty: each program here must have a tail call, see gpu_programs in gpu/maps.bpf.h. */
+MAP(alloc_programs, PROG_ARRAY, 1, __u32, __u32, 0);
+
+static __always_inline struct bpfprof_alloc_control *control_get(struct pt_regs *ctx)
 {
 	__u32 zero = 0;
+	struct bpfprof_alloc_control *control = bpf_map_lookup_elem(&alloc_control, &zero);
 
-	return bpf_map_lookup_elem(&alloc_control, &zero);
+	if (!control) /* never */
+		bpf_tail_call(ctx, &alloc_programs, 0);
+	return control;
 }
 
 static __always_inline void alloc_count(struct bpfprof_alloc_control *control, __u32 counter)
@@ -134,7 +140,7 @@ static __always_inline bool is_inner(struct pt_regs *ctx, struct task_struct *ta
 /* A call begins. False: its return does not matter. */
 static __always_inline bool call_begins(struct pt_regs *ctx, struct task_struct *task, __u32 kind)
 {
-	struct bpfprof_alloc_control *control = control_get();
+	struct bpfprof_alloc_control *control = control_get(ctx);
 	struct alloc_open_key key = { .sp = regs_sp(ctx), .tid = task->pid };
 	struct alloc_open open = { .start_ns = task->start_boottime };
 	__u32 pid = task->tgid;
@@ -215,7 +221,7 @@ static __always_inline void call_returns(struct pt_regs *ctx, struct task_struct
 {
 	struct alloc_open_key key = { .sp = regs_sp(ctx) - CALL_PUSHES, .tid = task->pid };
 	struct alloc_open *found = bpf_map_lookup_elem(&open_allocations, &key), open;
-	struct bpfprof_alloc_control *control = control_get();
+	struct bpfprof_alloc_control *control = control_get(ctx);
 	__u64 va, begin_ns;
 
 	if (!found || !control)

@@ -323,9 +323,9 @@ static void allocations_choose(struct session *session)
 {
 	struct bpfprof_bpf *skel = session->skel;
 	bool load = session->options.allocations, sessions = load && uprobe_multi_has_sessions();
-	struct bpf_map *const maps[] = { skel->maps.held_blocks, skel->maps.open_allocations,
-					 skel->maps.alloc_costs, skel->maps.alloc_codes,
-					 skel->maps.alloc_control };
+	struct bpf_map *const maps[] = { skel->maps.held_blocks,   skel->maps.open_allocations,
+					 skel->maps.alloc_costs,   skel->maps.alloc_codes,
+					 skel->maps.alloc_control, skel->maps.alloc_programs };
 	size_t i;
 
 	bpf_program__set_autoload(skel->progs.alloc_session, sessions);
