@@ -7,6 +7,7 @@
  * returns no block, has allocated nothing. From 6.13 on a session link runs one program at both ends,
  * and leaves out the return of calls that do not matter; older kernels run alloc_return for each.
  */
+#define HOOKED_CALLS /* a walk may be preempted by another one */
 #include "send.bpf.h"
 #include "allocations.h"
 

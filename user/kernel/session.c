@@ -46,7 +46,8 @@ static uint32_t nr_scratches(const struct session *session)
 {
 	if (session->options.small)
 		return session->nr_cpus < SMALL_SCRATCHES ? session->nr_cpus : SMALL_SCRATCHES;
-	return session->nr_cpus + (session->options.gpu ? BPFPROF_SPARE_SCRATCHES : 0);
+	return session->nr_cpus +
+	       (session->options.gpu || session->options.allocations ? BPFPROF_SPARE_SCRATCHES : 0);
 }
 
 /*
