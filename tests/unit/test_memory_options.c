@@ -45,15 +45,26 @@ Test(memory_options, defaults_and_values)
 	cr_expect_eq(options.record.nr_outputs, 1);
 	cr_expect_str_eq(options.record.command[1], "-x");
 	options_fini(&memory_flags, &options);
+	cr_assert_eq(PARSE(&options, &error, (char *)"--allocations", (char *)"-p", (char *)"17",
+			   (char *)"--max-slowdown", (char *)"25"),
+		     OPTIONS_RUN, "%s", error.data);
+	cr_expect(options.allocations);
+	cr_expect_eq(options.max_slowdown, 25);
+	options_fini(&memory_flags, &options);
 }
 
 Test(memory_options, refused)
 {
 	static char *const lines[][3] = {
-		{ (char *)"--held", (char *)"--grown" }, { (char *)"--peak", (char *)"--leaks" },
-		{ (char *)"--sample", (char *)"4095" },	 { (char *)"--sample", (char *)"2G" },
-		{ (char *)"--format", (char *)"html" },	 { (char *)"-o", (char *)"x.json" },
+		{ (char *)"--held", (char *)"--grown" },
+		{ (char *)"--sample", (char *)"4095" },
+		{ (char *)"--sample", (char *)"2G" },
+		{ (char *)"--format", (char *)"html" },
+		{ (char *)"-o", (char *)"x.json" },
 		{ (char *)"1234", (char *)"-v" },
+		{ (char *)"--allocations", (char *)"-v" },
+		{ (char *)"--max-slowdown", (char *)"5" },
+		{ (char *)"--peak", (char *)"--leaks" },
 	};
 	struct memory_options options;
 	struct buf error;
