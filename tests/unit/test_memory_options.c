@@ -26,6 +26,13 @@ Test(memory_options, defaults_and_values)
 	char *two[] = { (char *)"memory", (char *)"--grown", (char *)"--sample", (char *)"32K",
 			(char *)"-d",	  (char *)"2m",	     (char *)"-o",	 (char *)"x.pb.gz",
 			(char *)"--",	  (char *)"true",    (char *)"-x",	 NULL };
+	char *three[] = { (char *)"memory",
+			  (char *)"--allocations",
+			  (char *)"-p",
+			  (char *)"17",
+			  (char *)"--max-slowdown",
+			  (char *)"25",
+			  NULL };
 	struct memory_options options;
 	struct buf error;
 
@@ -45,15 +52,25 @@ Test(memory_options, defaults_and_values)
 	cr_expect_str_eq(options.record.command[1], "-x");
 	options_fini(&memory_flags, &options);
 	buf_fini(&error);
+	cr_assert_eq(parse(&options, &error, three), OPTIONS_RUN, "%s", error.data);
+	cr_expect(options.allocations);
+	cr_expect_eq(options.max_slowdown, 25);
+	options_fini(&memory_flags, &options);
+	buf_fini(&error);
 }
 
 Test(memory_options, refused)
 {
 	static char *const lines[][3] = {
-		{ (char *)"--held", (char *)"--grown" }, { (char *)"--peak", (char *)"--leaks" },
-		{ (char *)"--sample", (char *)"4095" },	 { (char *)"--sample", (char *)"2G" },
-		{ (char *)"--format", (char *)"html" },	 { (char *)"-o", (char *)"x.json" },
+		{ (char *)"--held", (char *)"--grown" },
+		{ (char *)"--sample", (char *)"4095" },
+		{ (char *)"--sample", (char *)"2G" },
+		{ (char *)"--format", (char *)"html" },
+		{ (char *)"-o", (char *)"x.json" },
 		{ (char *)"1234", (char *)"-v" },
+		{ (char *)"--allocations", (char *)"-v" },
+		{ (char *)"--max-slowdown", (char *)"5" },
+		{ (char *)"--peak", (char *)"--leaks" },
 	};
 	struct memory_options options;
 	struct buf error;

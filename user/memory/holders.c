@@ -52,8 +52,8 @@ static bool is_allocator(const struct profile *profile, const struct profile_loc
 }
 
 /* The location of the function that holds the memory; NULL: the stack has no frame. */
-static const struct profile_location *holder_find(const struct profile *profile,
-						  const struct profile_stack *stack)
+const struct profile_location *holders_find(const struct profile *profile,
+					    const struct profile_stack *stack)
 {
 	const struct profile_location *location, *native = NULL, *leaf = NULL;
 	uint32_t i;
@@ -124,7 +124,7 @@ void holders_of(struct holders *holders, uint32_t kernel_pid, int64_t drift_byte
 		sample = &profile->samples[i];
 		if (profile->processes[sample->process].kernel_pid != kernel_pid)
 			continue;
-		location = holder_find(profile, &profile->stacks[sample->stack]);
+		location = holders_find(profile, &profile->stacks[sample->stack]);
 		holder = &holders->list[location ? holders->locations[location - profile->locations]
 						 : strtab_add(holders->names, NO_STACK)];
 		holder->bytes += (int64_t)sample->value_ns;

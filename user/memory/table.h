@@ -6,9 +6,14 @@
 
 #include <stddef.h>
 
+#include <stdint.h>
+
 struct buf;
 struct memory_monitor;
 struct profile;
+
+/* A number of bytes in 11 columns. */
+void table_amount(struct buf *dst, int64_t bytes);
 
 /* rows: of each process, 0: all. The profile is that of the monitor, with names. 0 or -ENOMEM. */
 int memory_table(struct buf *dst, const struct memory_monitor *monitor,

@@ -20,6 +20,8 @@ struct memory_options {
 	uint64_t sample_bytes;
 	enum memory_question question;
 	bool held; /* --held was given */
+	bool allocations; /* not resident memory */
+	uint32_t max_slowdown; /* of allocations, in percent, 0: no limit */
 	uint32_t rows; /* of each process in the table, 0: all */
 };
 

@@ -37,6 +37,7 @@ void profile_fini(struct profile *profile)
 	free(profile->samples);
 	free(profile->calls);
 	free(profile->call_values);
+	free(profile->beside);
 	*profile = (struct profile){ 0 };
 }
 
