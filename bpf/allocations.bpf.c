@@ -102,7 +102,8 @@ static __always_inline bool is_sampled(__u64 bytes, __u64 r)
 }
 
 /* Takes a block of the sample away from its address. True: there was one. */
-static __always_inline bool block_take(__u32 pid, __u64 va, struct bpfprof_block *ret)
+static __always_inline bool block_take(struct bpfprof_alloc_control *control, __u32 pid, __u64 va,
+				       struct bpfprof_block *ret)
 {
 	struct bpfprof_block_key key = { .va = va, .pid = pid };
 	struct bpfprof_block *block = va ? bpf_map_lookup_elem(&held_blocks, &key) : NULL;
@@ -110,7 +111,10 @@ static __always_inline bool block_take(__u32 pid, __u64 va, struct bpfprof_block
 	if (!block)
 		return false;
 	*ret = *block;
-	return !bpf_map_delete_elem(&held_blocks, &key);
+	if (bpf_map_delete_elem(&held_blocks, &key))
+		return false;
+	__sync_fetch_and_add(&control->held_bytes, -ret->bytes);
+	return true;
 }
 
 static __always_inline bool is_in(__u64 ret, const struct bpfprof_alloc_range *range)
@@ -150,7 +154,7 @@ static __always_inline bool call_begins(struct pt_regs *ctx, struct task_struct 
 	if (!control)
 		return false;
 	if (kind == ALLOC_FREE || kind == ALLOC_MUNMAP) {
-		if (block_take(pid, regs_argument(ctx, 1), &open.old))
+		if (block_take(control, pid, regs_argument(ctx, 1), &open.old))
 			alloc_count(control, ALLOC_COUNT_FREED);
 		return false;
 	}
@@ -160,7 +164,7 @@ static __always_inline bool call_begins(struct pt_regs *ctx, struct task_struct 
 	if (kind == ALLOC_REALLOC)
 		old = regs_argument(ctx, 1);
 	/* Taken now: once it is freed, another thread may get the address before this call returns. */
-	if (old && block_take(pid, old, &open.old))
+	if (old && block_take(control, pid, old, &open.old))
 		open.old_va = old;
 	if (!open.sampled && !open.old_va)
 		return false;
@@ -177,7 +181,7 @@ static __always_inline void block_add(struct bpfprof_alloc_control *control,
 				      struct task_struct *task, __u64 va, __u64 bytes, __u64 rate)
 {
 	struct bpfprof_block_key key = { .va = va, .pid = task->tgid };
-	struct bpfprof_block block = { .bytes = bytes };
+	struct bpfprof_block block = { .bytes = bytes > rate ? bytes : rate };
 	struct unwind_reader *r = scratch_take();
 
 	if (!r) {
@@ -195,8 +199,8 @@ static __always_inline void block_add(struct bpfprof_alloc_control *control,
 		r->busy = 0;
 		return;
 	}
-	sample_fill(r, task, bytes > rate ? bytes : rate,
-		    BPFPROF_SAMPLE_USER_MODE | BPFPROF_SAMPLE_BLOCK);
+	__sync_fetch_and_add(&control->held_bytes, block.bytes);
+	sample_fill(r, task, block.bytes, BPFPROF_SAMPLE_USER_MODE | BPFPROF_SAMPLE_BLOCK);
 	r->rec.sample.block = block.id;
 	r->rec.sample.block_bytes = bytes;
 	r->point = CALL_RETURN;
@@ -235,7 +239,8 @@ static __always_inline void call_returns(struct pt_regs *ctx, struct task_struct
 	if (open.old_va && !va && open.bytes) { /* it failed: the old block is still there */
 		struct bpfprof_block_key old = { .va = open.old_va, .pid = task->tgid };
 
-		bpf_map_update_elem(&held_blocks, &old, &open.old, BPF_ANY);
+		if (!bpf_map_update_elem(&held_blocks, &old, &open.old, BPF_ANY))
+			__sync_fetch_and_add(&control->held_bytes, open.old.bytes);
 	} else if (open.old_va) {
 		alloc_count(control, ALLOC_COUNT_FREED);
 	}

@@ -52,6 +52,7 @@ enum bpfprof_alloc_counter {
 struct bpfprof_alloc_control {
 	__u64 bytes; /* per sample, at most BPFPROF_MAX_ALLOC_RATE; written by user space */
 	__u64 last_id; /* of a block; written by BPF */
+	__u64 held_bytes; /* that the blocks in held_blocks stand for; written by both sides */
 	__u64 count[ALLOC_NR_COUNTERS]; /* written by BPF */
 };
 
@@ -85,7 +86,7 @@ struct bpfprof_block_key {
 /* Value of the map held_blocks. Written by BPF. */
 struct bpfprof_block {
 	__u64 id; /* BLOCK of its sample: never reused */
-	__u64 bytes; /* that were asked for */
+	__u64 bytes; /* that it stood for when it was added */
 };
 
 _Static_assert(sizeof(struct bpfprof_block_key) == 16, "wire");

@@ -16,9 +16,9 @@ from test_wall import some_pythons
 PAIRED = True
 SAMPLE = 16 << 10
 OWN = {"small", "big", "before", "zeroed", "aligned", "grown", "churn", "of_thread", "failing", "mapped",
-       "jumps", "stays", "handled", "on_signal"}
+       "spike", "jumps", "stays", "handled", "on_signal"}
 TYPES = ["alloc_objects/count", "alloc_space/bytes", "inuse_objects/count", "inuse_space/bytes"]
-ROW = re.compile(r"^ *([\d.]+) (B|KiB|MiB|GiB) +[\d.]+% +\d+ +[\d.]+ (?:B|KiB|MiB|GiB) +(\w+)",
+ROW = re.compile(r"^ *([\d.]+) (B|KiB|MiB|GiB) +[\d.]+% +\d+ (?: +[\d.]+ (?:B|KiB|MiB|GiB)){2} +(\w+)",
                  re.M)
 
 
@@ -127,6 +127,60 @@ def frees(context):
     check(not any(held.values()), "it holds nothing: %s" % held)
     counts = memory.stats["memory"]
     check(counts["blocks_sampled"] == counts["blocks_freed"], "%s" % counts)
+
+
+@test()
+def peak(context):
+    """What was held when it was the most, also if that was for a twentieth of a second."""
+    program = Allocator(context)
+    memory = Allocations(context, "-p", program.pid, "--peak")
+    program.run("small", 40)
+    program.run("big", 60)
+    program.run("drop")
+    time.sleep(0.5)
+    program.run("spike", 120)
+    program.run("zeroed", 16)
+    memory.end()
+    found = memory.values(program.pid, "inuse_space/bytes")
+    compare(context, found, {"spike": 120 * MIB, "small": 0, "big": 0, "zeroed": 0})
+    compare(context, memory.values(program.pid, "alloc_space/bytes"), program.allocated)
+    check(re.search(r"The most memory was held \d+\.\d s after the start.*"
+                    r"120\.0 MiB held at the peak, of", memory.done.out.decode(), re.S),
+          memory.done.out.decode())
+
+
+@test()
+def leaks(context):
+    """Only blocks that were held for half of the time, by stacks that never gave much back."""
+    program = Allocator(context)
+    program.run("before", 10)
+    memory = Allocations(context, "-p", program.pid, "--leaks")
+    program.run("zeroed", 30)
+    program.run("drop")
+    program.held.clear()
+    for function, mib in (("small", 24), ("big", 48)):
+        program.run(function, mib)
+    truth = dict(program.held)
+    time.sleep(1)
+    program.run("zeroed", 32)  # held, but the same stack gave back as much before
+    program.run("spike", 32)
+    time.sleep(2)
+    program.run("aligned", 16)  # too late
+    memory.end()
+    found = memory.values(program.pid, "inuse_space/bytes")
+    compare(context, found, dict(truth, zeroed=0, spike=0, aligned=0))
+    check(memory.table(program.pid)["big"] == 48 * MIB, memory.done.out.decode())
+
+
+@test()
+def answers_in_windows(context):
+    """The peak of a process that is watched in windows is not known."""
+    loop = context.spawn([loop_build(context)])
+    memory = Allocations(context, "-p", loop.pid, "--peak", slowdown=10, sample=4096)
+    time.sleep(2)
+    memory.end()
+    check("what it held is not known" in memory.done.out.decode() and
+          not any(memory.values(loop.pid, "inuse_space/bytes").values()), memory.done.text)
 
 
 @test()
@@ -244,14 +298,18 @@ int main(void) { for (long i = 0;; i++) { spins(); leaks(i); } }
 """
 
 
-@test()
-def slowdown(context):
-    """A loop of malloc and free is watched in windows, and slowed down by little."""
+def loop_build(context):
     with open(context.path("loop.c"), "w", encoding="ascii") as file:
         file.write(LOOP)
     program = context.path("loop")
     subprocess.run(["gcc", "-O1", "-o", program, context.path("loop.c")], check=True)
-    loop = context.spawn([program])
+    return program
+
+
+@test()
+def slowdown(context):
+    """A loop of malloc and free is watched in windows, and slowed down by little."""
+    loop = context.spawn([loop_build(context)])
     memory = Allocations(context, "-p", loop.pid, slowdown=10, sample=4096)
     time.sleep(4)
     loop.send_signal(signal.SIGSTOP)
@@ -271,7 +329,7 @@ def slowdown(context):
 def refused(context):
     """Mistakes on the command line, and a program without an allocator of its own."""
     for words, says in ((["--allocations"], "--allocations"),
-                        (["--allocations", "--grown", "-p", "1"], "--grown"),
+                        (["--allocations", "--grown", "--peak", "-p", "1"], "--grown"),
                         (["--max-slowdown", "5"], "--max-slowdown"),
                         (["--allocations", "-p", "1", "--max-slowdown", "x"], "--max-slowdown")):
         done = context.bpfprof("memory", *words).expect(2)

@@ -32,6 +32,7 @@ Test(memory_options, defaults_and_values)
 			  (char *)"17",
 			  (char *)"--max-slowdown",
 			  (char *)"25",
+			  (char *)"--leaks",
 			  NULL };
 	struct memory_options options;
 	struct buf error;
@@ -55,6 +56,7 @@ Test(memory_options, defaults_and_values)
 	cr_assert_eq(parse(&options, &error, three), OPTIONS_RUN, "%s", error.data);
 	cr_expect(options.allocations);
 	cr_expect_eq(options.max_slowdown, 25);
+	cr_expect_eq(options.question, MEMORY_LEAKS);
 	options_fini(&memory_flags, &options);
 	buf_fini(&error);
 }

@@ -246,8 +246,7 @@ static int watch_start(struct memory_job *job)
 {
 	const struct memory_options *options = job->options;
 	int status = options->allocations ? allocations_open(&job->allocations, &job->sampler,
-							     options->sample_bytes,
-							     options->max_slowdown, AGGREGATE_BYTES)
+							     options, AGGREGATE_BYTES)
 					  : memory_monitor_open(&job->monitor, &job->sampler,
 								options, AGGREGATE_BYTES);
 

@@ -69,8 +69,11 @@ int held_blocks_each(struct held_blocks *held, held_block_fn fn, void *arg)
 		total += nr;
 		for (i = 0; i < nr; i++)
 			if (!fn(arg, held->keys[i].pid, &held->blocks[i]) &&
-			    !bpf_map_delete_elem(fd, &held->keys[i]))
+			    !bpf_map_delete_elem(fd, &held->keys[i])) {
 				held->nr_dropped++;
+				__atomic_fetch_sub(&held->control->held_bytes,
+						   held->blocks[i].bytes, __ATOMIC_RELAXED);
+			}
 	} while (!err && total < 2 * BPFPROF_MAX_HELD_BLOCKS);
 	return 0;
 }
@@ -90,6 +93,11 @@ uint64_t held_blocks_rate(const struct held_blocks *held)
 void held_blocks_double(struct held_blocks *held)
 {
 	__atomic_store_n(&held->control->bytes, 2 * held->control->bytes, __ATOMIC_RELAXED);
+}
+
+uint64_t held_blocks_bytes(const struct held_blocks *held)
+{
+	return __atomic_load_n(&held->control->held_bytes, __ATOMIC_RELAXED);
 }
 
 struct bpfprof_alloc_cost held_blocks_cost(const struct held_blocks *held, uint32_t pid)

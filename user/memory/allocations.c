@@ -31,15 +31,18 @@
 #define MAX_ACCOUNTS 16384
 #define CALL_COST                                                                                  \
 	1.25 /* of a probe among other work, in probes of the measurement, which finds warm caches */
+#define EARLY_SHARE 3 /* looks between two regular ones take this part of the time */
+#define PEAK_STEP 50 /* and find a fiftieth more than the peak */
 #define RETURN_COST 1.5 /* of a probe at the end of a call, in probes at its begin */
 
 /* A block of the sample, from its allocation until a look does not find it any more. */
 struct sampled_block {
 	struct hash_node node;
-	uint64_t id, look;
+	uint64_t id, look; /* number of the last look that found it */
+	uint64_t asked; /* bytes */
 	uint64_t bytes; /* that it stands for */
 	double objects; /* the same */
-	uint64_t start_ns, exec_id;
+	uint64_t ts_ns, start_ns, exec_id; /* of the sample; of the process */
 	uint32_t pid, sum;
 };
 
@@ -49,7 +52,8 @@ struct allocation_sum {
 	uint32_t pid;
 	uint64_t start_ns;
 	double bytes, objects; /* allocated */
-	double held_bytes, held_objects;
+	double now_bytes, now_objects; /* held at the moment of an answer */
+	double held_bytes, held_objects; /* of the answer, and what outlived windows */
 };
 
 int allocations_check(void)
@@ -164,8 +168,10 @@ static void on_block(struct allocations *a, const struct aggregate_input *input)
 	*block = (struct sampled_block){ .node = block->node,
 					 .id = s->block,
 					 .look = a->nr_looks,
+					 .asked = s->block_bytes,
 					 .bytes = s->period_ns,
 					 .objects = objects,
+					 .ts_ns = s->rec.ts_ns,
 					 .start_ns = s->task.start_ns,
 					 .exec_id = s->task.exec_id,
 					 .pid = s->task.pid,
@@ -201,18 +207,19 @@ static void on_event(void *arg, const struct event *event)
 	}
 }
 
-int allocations_open(struct allocations *a, struct sampler *sampler, uint64_t sample_bytes,
-		     uint32_t max_slowdown, size_t bytes)
+int allocations_open(struct allocations *a, struct sampler *sampler,
+		     const struct memory_options *options, size_t bytes)
 {
 	struct thread_reader *reader = &sampler->reader;
 	int err;
 
-	*a = (struct allocations){ .sampler = sampler };
+	*a = (struct allocations){ .sampler = sampler, .question = options->question };
+	steady_stacks_init(&a->steady);
 	hash_table_init(&a->blocks, MAX_BLOCKS, struct sampled_block, id);
 	hash_table_init(&a->accounts, MAX_ACCOUNTS, struct allocation_account, key);
 	err = aggregate_new(&a->aggregate, false, bytes);
 	if (!err)
-		err = held_blocks_new(&a->held, &reader->session, sample_bytes);
+		err = held_blocks_new(&a->held, &reader->session, options->sample_bytes);
 	if (!err)
 		err = alloc_probes_new(&a->probes, &reader->session, reader->images,
 				       reader->processes, reader->runner);
@@ -222,7 +229,7 @@ int allocations_open(struct allocations *a, struct sampler *sampler, uint64_t sa
 	}
 	a->rules.call_ns = (uint64_t)(CALL_COST * (double)alloc_probes_call_ns(a->probes));
 	a->rules.return_ns = (uint64_t)(RETURN_COST * (double)a->rules.call_ns);
-	a->rules.max = max_slowdown / 100.0;
+	a->rules.max = options->max_slowdown / 100.0;
 	log_debug("allocations: a probe takes %" PRIu64 " ns", a->rules.call_ns);
 	sampler_observe(sampler, on_event, a);
 	return EXIT_DONE;
@@ -235,14 +242,18 @@ void allocations_close(struct allocations *a)
 	aggregate_free(a->aggregate);
 	hash_table_clear(&a->blocks);
 	hash_table_clear(&a->accounts);
+	memory_answer_fini(&a->answer);
+	steady_stacks_fini(&a->steady);
 	free(a->sums);
 	*a = (struct allocations){ 0 };
 }
 
 int allocations_start(struct allocations *a)
 {
-	size_t nr = alloc_probes_scan(a->probes);
+	size_t nr;
 
+	a->start_ns = time_monotonic_ns();
+	nr = alloc_probes_scan(a->probes);
 	if (!nr && alloc_probes_losses(a->probes)->nr_failed) {
 		log_error("allocations cannot be watched: the kernel refuses the probes");
 		return EXIT_PRIVILEGE;
@@ -256,24 +267,15 @@ struct look {
 	struct allocations *a;
 	uint64_t rate; /* bytes per sample: all blocks are of this rate, or of a larger one */
 	bool any; /* a process is left */
-	bool end; /* of the recording: adds up */
+	bool end; /* of the recording */
 	uint32_t pid; /* only this process, whose window ends; 0: all */
+	uint64_t bytes, kernel_bytes; /* that are held; held_blocks_bytes() */
 };
 
-static void block_add_up(struct look *look, const struct sampled_block *block, uint64_t asked)
-{
-	struct allocation_sum *sum = &look->a->sums[block->sum];
-	double bytes = (double)block->bytes;
-
-	sum->held_bytes += bytes;
-	sum->held_objects += block->objects;
-	look->a->variance += bytes * (bytes - (double)asked);
-}
-
 /* Is the block in the sample at this rate, too? Then it stands for more. */
-static bool block_thin(struct look *look, struct sampled_block *block, uint64_t asked)
+static bool block_thin(const struct look *look, struct sampled_block *block)
 {
-	uint64_t bytes = asked > look->rate ? asked : look->rate;
+	uint64_t bytes = block->asked > look->rate ? block->asked : look->rate;
 
 	if (block->bytes >= bytes)
 		return true;
@@ -284,32 +286,102 @@ static bool block_thin(struct look *look, struct sampled_block *block, uint64_t 
 	return true;
 }
 
+static double block_variance(const struct sampled_block *block)
+{
+	return (double)block->bytes * (double)(block->bytes - block->asked);
+}
+
+/* Its free may not be seen from now on. */
+static void block_outlived(struct allocations *a, struct sampled_block *block)
+{
+	struct allocation_sum *sum = &a->sums[block->sum];
+
+	sum->held_bytes += (double)block->bytes;
+	sum->held_objects += block->objects;
+	a->variance += block_variance(block);
+	hash_table_remove(&a->blocks, block);
+}
+
 static bool look_block(void *arg, uint32_t pid, const struct bpfprof_block *held)
 {
 	struct look *look = arg;
 	struct sampled_block *block = hash_table_find(&look->a->blocks, &held->id);
 	const struct allocation_account *account;
 
-	if (look->pid && look->pid != pid)
+	if (look->pid && pid != look->pid)
 		return true;
-	if (!block) {
-		look->a->nr_lost += look->end;
+	if (!block) { /* its sample was lost, or is still on its way */
+		look->a->nr_lost += !look->pid && look->end;
 		return !look->pid;
 	}
 	account = process_map_find(&look->a->accounts, block->pid, block->start_ns);
 	if (!account || account->exec_id != block->exec_id || (account->ended && look->any))
 		return false;
-	if (!block_thin(look, block, held->bytes))
+	if (!block_thin(look, block))
 		return false;
+	if (look->pid) {
+		block_outlived(look->a, block);
+		return false;
+	}
 	block->look = look->a->nr_looks;
-	if (look->end || look->pid)
-		block_add_up(look, block, held->bytes);
-	if (!look->pid)
-		return true;
-	hash_table_remove(&look->a->blocks, block);
-	return false;
+	look->bytes += block->bytes;
+	return true;
 }
 
+/* The blocks that the last look found, of before before_ns, as rows of an answer. 0 or -ENOMEM. */
+static int answer_make(struct allocations *a, struct memory_answer *ret, uint64_t before_ns)
+{
+	struct sampled_block *block;
+	struct allocation_sum *sum;
+	struct held_row row;
+	int err = 0;
+
+	for (sum = a->sums; sum < a->sums + a->nr_sums; sum++)
+		sum->now_bytes = sum->now_objects = 0;
+	*ret = (struct memory_answer){ .ns = time_monotonic_ns() };
+	hash_table_each(&a->blocks, block) {
+		if (block->look != a->nr_looks || block->ts_ns >= before_ns)
+			continue;
+		a->sums[block->sum].now_bytes += (double)block->bytes;
+		a->sums[block->sum].now_objects += block->objects;
+		ret->variance += block_variance(block);
+		ret->anon_bytes += block->bytes;
+	}
+	for (sum = a->sums; sum < a->sums + a->nr_sums && !err; sum++) {
+		row = (struct held_row){ .at = sum->at,
+					 .pid = sum->pid,
+					 .bytes = (uint64_t)sum->now_bytes,
+					 .pages = (uint64_t)(sum->now_objects + 0.5) };
+		if (row.bytes)
+			err = memory_answer_add_row(ret, &row);
+	}
+	return err;
+}
+
+/* Keeps what the question needs of a look. 0 or -ENOMEM. */
+static int answer_keep(struct allocations *a, uint64_t bytes, bool end)
+{
+	struct memory_answer answer = { 0 };
+	uint64_t before_ns = UINT64_MAX;
+	int err = 0;
+
+	if (a->question == MEMORY_PEAK && bytes <= a->answer.anon_bytes)
+		return 0;
+	if (a->question == MEMORY_LEAKS) {
+		err = answer_make(a, &answer, UINT64_MAX);
+		if (!err)
+			steady_stacks_look(&a->steady, &answer, held_blocks_rate(a->held));
+		before_ns = a->start_ns + (answer.ns - a->start_ns) / 2;
+		memory_answer_fini(&answer);
+	}
+	if (!err && (end || a->question == MEMORY_PEAK)) {
+		memory_answer_fini(&a->answer);
+		err = answer_make(a, &a->answer, before_ns);
+	}
+	return err;
+}
+
+/* pid: of the process whose window ends; 0: looks at all. end: of the recording. */
 static int look_at(struct allocations *a, uint32_t pid, bool end)
 {
 	struct look look = { .a = a, .pid = pid, .end = end };
@@ -320,6 +392,7 @@ static int look_at(struct allocations *a, uint32_t pid, bool end)
 	if (held_blocks_are_many(a->held))
 		held_blocks_double(a->held);
 	look.rate = held_blocks_rate(a->held);
+	look.kernel_bytes = held_blocks_bytes(a->held);
 	sampler_run(a->sampler);
 	a->nr_looks++;
 	hash_table_each(&a->accounts, account)
@@ -330,7 +403,9 @@ static int look_at(struct allocations *a, uint32_t pid, bool end)
 	hash_table_each(&a->blocks, block)
 		if (block->look != a->nr_looks)
 			hash_table_remove(&a->blocks, block);
-	return 0;
+	a->look_bytes = look.bytes;
+	a->look_kernel_bytes = look.kernel_bytes;
+	return answer_keep(a, look.bytes, end);
 }
 
 /* What is held now has outlived its window; later its free may not be seen. */
@@ -382,8 +457,20 @@ static void accounts_tick(struct allocations *a, uint64_t now_ns)
 			account_tick(a, account, now_ns);
 }
 
+/* Is so much more held than at the peak that a look may find another one? */
+static bool is_beyond_peak(const struct allocations *a, uint64_t now_ns)
+{
+	int64_t more = (int64_t)(held_blocks_bytes(a->held) - a->look_kernel_bytes);
+	uint64_t most = a->answer.anon_bytes;
+
+	return a->question == MEMORY_PEAK && now_ns >= a->early_ns && more > 0 &&
+	       a->look_bytes + (uint64_t)more > most + most / PEAK_STEP;
+}
+
 void allocations_run(struct allocations *a, uint64_t now_ns)
 {
+	uint64_t cpu_ns;
+
 	if (now_ns >= a->next_scan_ns) {
 		a->next_scan_ns = now_ns + SCAN_NS;
 		alloc_probes_scan(a->probes);
@@ -392,11 +479,39 @@ void allocations_run(struct allocations *a, uint64_t now_ns)
 		a->next_tick_ns = now_ns + TICK_NS;
 		accounts_tick(a, now_ns);
 	}
-	if (now_ns < a->next_ns && !held_blocks_are_many(a->held))
+	if (now_ns < a->next_ns && !held_blocks_are_many(a->held) && !is_beyond_peak(a, now_ns))
 		return;
-	a->next_ns = now_ns + LOOK_NS;
+	cpu_ns = time_thread_cpu_ns();
 	if (look_at(a, 0, false))
 		log_debug("allocations: a look failed");
+	a->next_ns = now_ns + LOOK_NS;
+	a->early_ns = now_ns + EARLY_SHARE * (time_thread_cpu_ns() - cpu_ns);
+}
+
+bool allocations_are_unknown(const struct allocations *a, const struct allocation_account *account)
+{
+	return account->slowdown.windows &&
+	       (a->question == MEMORY_PEAK || a->question == MEMORY_LEAKS);
+}
+
+/* Enters the answer into the sums. 0 or -ENOMEM. */
+static int answer_enter(struct allocations *a)
+{
+	const struct held_row *row;
+	int64_t index;
+	size_t i;
+
+	for (i = 0; i < a->answer.nr_rows; i++) {
+		row = &a->answer.rows[i];
+		if (a->question == MEMORY_LEAKS && !steady_stacks_has(&a->steady, row))
+			continue;
+		index = aggregate_hold(a->aggregate, &row->at, PROFILE_NOT_ASLEEP);
+		if (index < 0 || (size_t)index >= a->nr_sums)
+			return -ENOMEM;
+		a->sums[index].held_bytes += (double)row->bytes;
+		a->sums[index].held_objects += (double)row->pages;
+	}
+	return 0;
 }
 
 /* What was seen in windows stands for all of its time. */
@@ -406,6 +521,8 @@ static void sum_scale(struct allocations *a, struct allocation_sum *sum)
 		process_map_find(&a->accounts, sum->pid, sum->start_ns);
 	double by = account ? 1 / slowdown_seen(&account->slowdown) : 1;
 
+	if (account && allocations_are_unknown(a, account))
+		sum->held_bytes = sum->held_objects = 0;
 	sum->bytes *= by;
 	sum->objects *= by;
 	sum->held_bytes *= by;
@@ -425,7 +542,7 @@ int allocations_finish(struct allocations *a)
 	accounts_tick(a, time_monotonic_ns());
 	hash_table_each(&a->accounts, account)
 		alloc_probes_set(a->probes, account->key.pid, false);
-	err = look_at(a, 0, true);
+	err = look_at(a, 0, true) ?: answer_enter(a);
 	for (i = 0; i < a->nr_sums && !err; i++) {
 		struct allocation_sum *sum = &a->sums[i];
 

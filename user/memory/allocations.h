@@ -15,7 +15,10 @@
 #include "base/counters.h"
 #include "base/process_map.h"
 #include "bpfprof.h"
+#include "memory/answer.h"
 #include "memory/slowdown.h"
+#include "memory/steady_stacks.h"
+#include "options/memory_options.h"
 
 #define ALLOCATIONS_TICK_MS 20 /* allocations_run() is due so often */
 
@@ -39,10 +42,18 @@ struct allocations {
 	struct allocation_sum *sums; /* by the sample of the aggregate */
 	size_t nr_sums, cap_sums;
 	struct slowdown_rules rules;
+	enum memory_question question;
+	struct memory_answer
+		answer; /* a row per stack; for MEMORY_PEAK of the look that found the most */
+	struct steady_stacks steady; /* for MEMORY_LEAKS */
+	uint64_t start_ns; /* CLOCK_MONOTONIC */
 	uint64_t next_ns, next_tick_ns, next_scan_ns; /* the next look, tick and scan are due */
+	/* For MEMORY_PEAK: from early_ns on, a look is due as well when more is held than at the peak. */
+	uint64_t early_ns, look_bytes,
+		look_kernel_bytes; /* of the last look, and held_blocks_bytes() then */
 	uint64_t nr_looks;
 	uint64_t nr_blocks_full, nr_accounts_full, nr_lost, nr_windows;
-	double variance; /* of the sum of held bytes */
+	double variance; /* of what outlived windows, in bytes squared */
 };
 
 /* A process. */
@@ -60,12 +71,9 @@ struct allocation_account {
 
 /* Before sampler_open(), while there is one thread: can allocations be watched here? An exit status. */
 int allocations_check(void);
-/*
- * bytes: the limit for stacks. max_slowdown: in percent, 0: no limit. An exit status;
- * allocations_close() is due whatever it is.
- */
-int allocations_open(struct allocations *a, struct sampler *sampler, uint64_t sample_bytes,
-		     uint32_t max_slowdown, size_t bytes);
+/* bytes: the limit for stacks. An exit status; allocations_close() is due whatever it is. */
+int allocations_open(struct allocations *a, struct sampler *sampler,
+		     const struct memory_options *options, size_t bytes);
 void allocations_close(struct allocations *a);
 /* After sampler_start(): hooks the processes. An exit status. */
 int allocations_start(struct allocations *a);
@@ -73,6 +81,8 @@ int allocations_start(struct allocations *a);
 void allocations_run(struct allocations *a, uint64_t now_ns);
 /* Before sampler_stop(): takes all probes out, looks for the last time, adds up. 0 or -errno. */
 int allocations_finish(struct allocations *a);
+/* Is the answer not known for this process, since calls outside of windows were not seen? */
+bool allocations_are_unknown(const struct allocations *a, const struct allocation_account *account);
 /*
  * Gives the samples of a profile of the aggregate what is held as their values, and what was allocated
  * beside. 0 or -ENOMEM.

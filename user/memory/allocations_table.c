@@ -17,13 +17,14 @@
 
 #define NAMES_BYTES (8U << 20)
 #define MAX_PROCESSES 8 /* with a table; the largest ones */
-#define COLUMNS 80
-#define FUNCTION_INDENT 43
+#define COLUMNS 92
+#define FUNCTION_INDENT 54
 #define NO_STACK "[no stack]"
 
 struct row {
 	uint32_t name;
-	uint64_t bytes, blocks, allocated;
+	uint64_t bytes, blocks; /* held */
+	uint64_t allocated, objects;
 };
 
 struct table {
@@ -78,6 +79,7 @@ static void rows_fill(struct table *table, const struct allocation_account *acco
 		row->bytes += sample->value_ns;
 		row->blocks += sample->count;
 		row->allocated += profile->beside[i].value;
+		row->objects += profile->beside[i].count;
 	}
 }
 
@@ -92,6 +94,11 @@ static int rows_compare(const void *a, const void *b)
 	return x->name < y->name ? -1 : x->name > y->name;
 }
 
+static int64_t mean_of(const struct row *row)
+{
+	return row->objects ? (int64_t)((row->allocated + row->objects / 2) / row->objects) : 0;
+}
+
 static void rows_write(const struct table *table, struct buf *dst, size_t rows,
 		       const struct allocation_account *account)
 {
@@ -100,7 +107,7 @@ static void rows_write(const struct table *table, struct buf *dst, size_t rows,
 	struct row left = { 0 };
 	size_t shown = 0, nr_left = 0;
 
-	buf_printf(dst, " %8s  Share    Blocks    Allocated  Function\n",
+	buf_printf(dst, " %8s  Share    Blocks       Mean    Allocated  Function\n",
 		   account->slowdown.windows ? "Outlived" : "Held");
 	for (row = table->rows; row < table->rows + table->nr_rows; row++) {
 		if (!row->allocated)
@@ -112,8 +119,10 @@ static void rows_write(const struct table *table, struct buf *dst, size_t rows,
 			continue;
 		}
 		table_amount(dst, (int64_t)row->bytes);
-		buf_printf(dst, " %5.1f%%  %8" PRIu64 "  ",
+		buf_printf(dst, " %5.1f%%  %8" PRIu64,
 			   all ? 100 * (double)row->bytes / (double)all : 0.0, row->blocks);
+		table_amount(dst, mean_of(row));
+		buf_add_str(dst, "  ");
 		table_amount(dst, (int64_t)row->allocated);
 		buf_add_str(dst, "  ");
 		text_add_cut(dst, strtab_get(table->names, row->name), COLUMNS - FUNCTION_INDENT);
@@ -122,9 +131,22 @@ static void rows_write(const struct table *table, struct buf *dst, size_t rows,
 	if (!nr_left)
 		return;
 	table_amount(dst, (int64_t)left.bytes);
-	buf_printf(dst, "%19s", "");
+	buf_printf(dst, "%30s", "");
 	table_amount(dst, (int64_t)left.allocated);
 	buf_printf(dst, "  %zu more\n", nr_left);
+}
+
+static const char *held_words(const struct allocations *a, const struct allocation_account *account)
+{
+	if (allocations_are_unknown(a, account))
+		return " known to be held of";
+	if (account->slowdown.windows)
+		return " outlived its window, of";
+	if (a->question == MEMORY_PEAK)
+		return " held at the peak, of";
+	if (a->question == MEMORY_LEAKS)
+		return " held for half of the time, by stacks that gave little back, of";
+	return " held of";
 }
 
 static void process_write(struct table *table, struct buf *dst,
@@ -136,10 +158,13 @@ static void process_write(struct table *table, struct buf *dst,
 	text_add_cut(dst, *account->name ? account->name : "?", COLUMNS);
 	buf_add_char(dst, '\n');
 	table_amount(dst, (int64_t)account->held_bytes);
-	buf_add_str(dst, slowdown->windows ? " outlived its window, of" : " held of");
+	buf_add_str(dst, held_words(table->a, account));
 	table_amount(dst, (int64_t)account->allocated_bytes);
 	buf_add_str(dst, " allocated since the start\n");
-	if (slowdown->windows)
+	if (allocations_are_unknown(table->a, account))
+		buf_add_str(dst, "Its calls were watched in windows, so what it held is not known; "
+				 "--max-slowdown 0\nwatches all of them.\n");
+	else if (slowdown->windows)
 		buf_printf(dst,
 			   "Seen in windows of %" PRIu64
 			   " ms, at most %.1f%% of its CPU time: sums "
@@ -193,11 +218,14 @@ int allocations_table(struct buf *dst, const struct allocations *a, const struct
 	struct table table = { .a = a, .profile = profile };
 	int err = names_make(&table);
 
+	if (!err && a->question == MEMORY_PEAK && a->answer.ns)
+		buf_printf(dst, "The most memory was held %.1f s after the start.\n\n",
+			   (double)(a->answer.ns - a->start_ns) / 1e9);
 	if (!err)
 		err = processes_write(&table, dst, rows);
-	if (!err) {
+	if (!err && a->question != MEMORY_LEAKS) {
 		buf_add_str(dst, "Sampling error of what is held:");
-		table_amount(dst, (int64_t)(2 * sqrt(a->variance)));
+		table_amount(dst, (int64_t)(2 * sqrt(a->answer.variance + a->variance)));
 		buf_add_str(dst, " (2 standard deviations)\n");
 	}
 	strtab_free(table.names);

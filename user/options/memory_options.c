@@ -83,10 +83,6 @@ static int choose_formats(void *object, struct buf *error)
 
 static const struct flag_rule rules[] = {
 	{ "held", FLAG_EXCLUDES, "grown peak leaks", .sentence = ONE_ANSWER },
-	{ "allocations", FLAG_EXCLUDES, "grown peak leaks",
-	  .sentence = "--allocations shows what came after the start and is held at the end: leave "
-		      "--grown, "
-		      "--peak and --leaks out" },
 	{ "max-slowdown", FLAG_NEEDS, "allocations",
 	  .sentence = "--max-slowdown: goes with --allocations" },
 	{ "format", FLAG_NEEDS, "output", .sentence = "--format: goes with -o" },

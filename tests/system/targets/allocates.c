@@ -167,6 +167,21 @@ NOINLINE static void churn(size_t mib)
 	BARRIER();
 }
 
+/* Holds blocks for a twentieth of a second. */
+NOINLINE static void spike(size_t mib)
+{
+	void *volatile blocks[mib + 1];
+	size_t i;
+
+	for (i = 0; i < mib; i++)
+		blocks[i] = malloc(MIB);
+	usleep(50000);
+	for (i = 0; i < mib; i++)
+		free(blocks[i]);
+	allocated += mib * MIB;
+	BARRIER();
+}
+
 NOINLINE static void *of_thread(void *mib)
 {
 	size_t i;
@@ -306,6 +321,7 @@ static const struct {
 	{ "zeroed", zeroed }, { "aligned", aligned }, { "grown", grown },
 	{ "churn", churn },   { "threads", threads }, { "drop", drop },
 	{ "orphan", orphan }, { "failing", failing }, { "mapped", mapped },
+	{ "spike", spike },
 #ifdef OWN_MALLOC
 	{ "jumps", jumps },   { "stays", stays },     { "handled", handled },
 #endif
