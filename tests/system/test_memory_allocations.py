@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 
-from harness import ROOT, check, test
+from harness import ROOT, Skip, check, test
 from pprof import Pprof
 from test_memory import MIB, PIPES, UNITS, Holder, Memory, compare
 from test_python import spawn
@@ -16,7 +16,7 @@ from test_wall import some_pythons
 PAIRED = True
 SAMPLE = 16 << 10
 OWN = {"small", "big", "before", "zeroed", "aligned", "grown", "churn", "of_thread", "failing", "mapped",
-       "spike", "jumps", "stays", "handled", "on_signal"}
+       "spike", "objects", "rows", "wide", "vectors", "maps", "gone", "boxes", "zeroes", "jumps", "stays", "handled", "on_signal"}
 TYPES = ["alloc_objects/count", "alloc_space/bytes", "inuse_objects/count", "inuse_space/bytes"]
 ROW = re.compile(r"^ *([\d.]+) (B|KiB|MiB|GiB) +[\d.]+% +\d+ (?: +[\d.]+ (?:B|KiB|MiB|GiB)){2} +(\w+)",
                  re.M)
@@ -25,9 +25,9 @@ ROW = re.compile(r"^ *([\d.]+) (B|KiB|MiB|GiB) +[\d.]+% +\d+ (?: +[\d.]+ (?:B|Ki
 class Allocator:
     """allocates.c: runs a function at a time, and says what it allocated, and holds of it."""
 
-    def __init__(self, context, *flags, **environment):
+    def __init__(self, context, *flags, program=None, **environment):
         name = "allocates" + "".join(flags).replace("-", "_").lower()
-        program = context.helper(name, "allocates.c", "-pthread", *flags)
+        program = program or context.helper(name, "allocates.c", "-pthread", *flags)
         self.process = context.spawn([program, "120"], environment, **PIPES)
         self.pid = int(self.answer()[0])
         self.allocated, self.held = {}, {}
@@ -67,7 +67,7 @@ class Allocations(Memory):
         for sample in self.profile.samples:
             if sample["labels"]["pid"] != pid:
                 continue
-            names = [name for at in sample["stack"]
+            names = [name.split("::")[-1] for at in sample["stack"]
                      for name in self.profile.locations[at]["functions"]]
             name = next((name for name in names if name in OWN), names[0])
             found[name] = found.get(name, 0) + sample["values"][TYPES.index(value)]
@@ -193,6 +193,51 @@ def preloaded(context):
     for function, mib in (("small", 16), ("zeroed", 16), ("grown", 4), ("threads", 16)):
         program.run(function, mib)
     memory.end().check(program)
+
+
+# Of Debian 12.
+ALLOCATORS = ("libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2")
+
+
+@test()
+def allocators(context):
+    """jemalloc, tcmalloc and mimalloc, preloaded."""
+    for name in ALLOCATORS:
+        library = "/usr/lib/x86_64-linux-gnu/" + name
+        if not os.path.exists(library):
+            raise Skip("%s is not installed" % name)
+        context.note(name)
+        program = Allocator(context, LD_PRELOAD=library)
+        memory = Allocations(context, "-p", program.pid)
+        for function, mib in (("small", 40), ("big", 60), ("zeroed", 16), ("aligned", 24), ("grown", 4),
+                              ("churn", 64), ("threads", 16)):
+            program.run(function, mib)
+        memory.end().check(program)
+
+
+def languages_check(context, program, functions):
+    program = Allocator(context, program=program)
+    memory = Allocations(context, "-p", program.pid)
+    for function, mib in functions:
+        program.run(function, mib)
+    memory.end().check(program)
+
+
+@test()
+def cpp(context):
+    """operator new of all kinds, and containers."""
+    languages_check(context, context.helper("allocates-cpp", "allocates.cpp", "-std=c++17", cc="g++"),
+                    (("objects", 40), ("rows", 24), ("wide", 24), ("vectors", 16), ("maps", 40), ("gone", 160)))
+
+
+@test()
+def rust(context):
+    """Boxes, vectors that grow, and memory that is aligned or zeroed."""
+    program = context.builder.out("allocates-rs")
+    if not context.builder.command(program, ["rustc", "-O", "--edition", "2021", "-o", program, os.path.join(
+            ROOT, "tests", "system", "targets", "allocates.rs")]):
+        raise Skip("%s: %s" % context.builder.skipped[-1])
+    languages_check(context, program, (("boxes", 40), ("zeroes", 24), ("wide", 24), ("vectors", 16), ("gone", 160)))
 
 
 @test()
