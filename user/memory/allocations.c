@@ -16,7 +16,6 @@
 #include "capture/sampler.h"
 #include "kernel/held_blocks.h"
 #include "kernel/probes/alloc_probes.h"
-#include "kernel/probes/uprobe_multi.h"
 #include "proc/processes.h"
 #include "proc/usage.h"
 #include "profile/aggregate.h"
@@ -58,24 +57,12 @@ struct allocation_sum {
 
 int allocations_check(void)
 {
-	if (!uprobe_multi_probe()) {
-		log_error("allocations cannot be watched: this kernel lacks uprobe_multi links; "
-			  "remedy: Linux 6.6 or newer, or resident memory, without --allocations");
-		return EXIT_PRIVILEGE;
-	}
-	if (uprobe_multi_pids_work() <= 0) {
-		log_error("allocations cannot be watched: this kernel takes the first thread of a "
-			  "process for all of it; remedy: Linux 6.12 or newer, or a later stable "
-			  "version of this one");
-		return EXIT_PRIVILEGE;
-	}
-	if (!uprobe_multi_returns_are_safe()) {
-		log_error("allocations cannot be watched: this kernel would end programs under "
-			  "seccomp where their calls return; remedy: Linux 6.14 or newer, or a "
-			  "later stable version of this one");
-		return EXIT_PRIVILEGE;
-	}
-	return EXIT_DONE;
+	const char *remedy, *lack = alloc_probes_lack(&remedy);
+
+	if (!lack)
+		return EXIT_DONE;
+	log_error("allocations cannot be watched: %s; remedy: %s", lack, remedy);
+	return EXIT_PRIVILEGE;
 }
 
 /* Makes room for another process: forgets the first one that has ended. */

@@ -456,6 +456,23 @@ const struct alloc_probes_losses *alloc_probes_losses(const struct alloc_probes 
 	return &probes->losses;
 }
 
+const char *alloc_probes_lack(const char **remedy)
+{
+	if (!uprobe_multi_probe()) {
+		*remedy = "Linux 6.6 or newer, or resident memory, without --allocations";
+		return "this kernel lacks uprobe_multi links";
+	}
+	if (uprobe_multi_pids_work() <= 0) {
+		*remedy = "Linux 6.12 or newer, or a later stable version of this one";
+		return "this kernel takes the first thread of a process for all of it";
+	}
+	if (!uprobe_multi_returns_are_safe()) {
+		*remedy = "Linux 6.14 or newer, or a later stable version of this one";
+		return "this kernel would end programs under seccomp where their calls return";
+	}
+	return NULL;
+}
+
 int alloc_probes_new(struct alloc_probes **ret, struct session *session, struct images *images,
 		     struct processes *processes, struct deadline_runner *runner)
 {

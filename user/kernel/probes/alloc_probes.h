@@ -27,6 +27,8 @@ struct alloc_probes_losses {
 	uint64_t nr_full; /* processes over the limit, at a time */
 };
 
+/* While there is one thread: the feature that this kernel lacks, and the remedy; NULL: none. */
+const char *alloc_probes_lack(const char **remedy);
 /* For a session with the option allocations. Borrows all. 0 or -errno. */
 int alloc_probes_new(struct alloc_probes **ret, struct session *session, struct images *images,
 		     struct processes *processes, struct deadline_runner *runner);
