@@ -3,6 +3,7 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -195,6 +196,30 @@ def preloaded(context):
     memory.end().check(program)
 
 
+@test()
+def replaced(context):
+    """The file of the allocator is replaced while it is hooked: what runs keeps the old one, what begins has the new one."""
+    library = os.path.join(context.scratch("lib"), "liballocates.so")
+    built = context.helper("liballocates.so", "allocates.c", "-DOWN_MALLOC", "-Dmain=unused", "-shared", "-fPIC",
+                           "-pthread")
+    shutil.copy(built, library)
+    program = Allocator(context, LD_PRELOAD=library)
+    memory = Allocations(context, "-p", program.pid)
+    program.run("small", 16)
+    shutil.copy(built, library + ".new")
+    os.replace(library + ".new", library)
+    program.run("small", 16)
+    program.run("big", 24)
+    before = dict(program.allocated)
+    program.process.stdin.write("exec 0\n")
+    program.process.stdin.flush()
+    program.answer()
+    time.sleep(0.5)  # until the program is hooked again
+    program.held = dict.fromkeys(before, 0)
+    program.run("zeroed", 16)
+    memory.end().check(program)
+
+
 # Of Debian 12.
 ALLOCATORS = ("libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2")
 
@@ -303,15 +328,16 @@ def own_allocator(context):
 def python_functions(context):
     """Large blocks of Python, and the arenas of small ones, by Python function."""
     program = os.path.join(ROOT, "tests", "system", "python", "holds.py")
-    python = some_pythons()[0]
-    holder = Holder(context, spawn(context, [*python.argv, program], python.environment(),
-                                   [python.stdlib, os.path.dirname(program)], **PIPES))
-    memory = Allocations(context, "-p", holder.pid)
-    for function, mib in (("arrays", 64), ("strings", 24), ("dicts", 24), ("gone", 320)):
-        holder.run(function, mib)
-    memory.end()
-    compare(context, memory.table(holder.pid),
-            {name: max(0, held) for name, held in holder.held.items()}, 1 << 20)
+    for python in some_pythons():
+        holder = Holder(context, spawn(context, [*python.argv, program], python.environment(),
+                                       [python.stdlib, os.path.dirname(program)], **PIPES))
+        memory = Allocations(context, "-p", holder.pid)
+        for function, mib in (("arrays", 64), ("strings", 24), ("dicts", 24), ("gone", 320)):
+            holder.run(function, mib)
+        memory.end()
+        context.note(python.name)
+        compare(context, memory.table(holder.pid),
+                {name: max(0, held) for name, held in holder.held.items()}, 1 << 20)
 
 
 @test()
