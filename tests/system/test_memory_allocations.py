@@ -220,6 +220,23 @@ def replaced(context):
     memory.end().check(program)
 
 
+@test()
+def loaded_later(context):
+    """A library with a malloc of its own, loaded by the running program, does not replace that of the C library."""
+    library = context.helper("liballocates.so", "allocates.c", "-DOWN_MALLOC", "-Dmain=unused", "-shared", "-fPIC",
+                             "-pthread")
+    program = Allocator(context, program=context.helper("allocates_loads", "allocates.c", "-pthread",
+                                                        '-DLOADS="%s"' % library))
+    memory = Allocations(context, "-p", program.pid)
+    program.run("small", 16)
+    program.run("loads")
+    time.sleep(0.5)
+    program.held.pop("loads"), program.allocated.pop("loads")  # what the loader needs is not known
+    program.run("small", 16)
+    program.run("big", 24)
+    memory.end().check(program)
+
+
 # Of Debian 12.
 ALLOCATORS = ("libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2")
 

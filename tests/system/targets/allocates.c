@@ -5,6 +5,9 @@
  * own allocator, whose malloc can leave by longjmp, and whose realloc can fail; as a shared
  * library it can be preloaded.
  */
+#ifdef LOADS
+#include <dlfcn.h>
+#endif
 #include <malloc.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -272,6 +275,17 @@ NOINLINE static void failing(size_t mib)
 	BARRIER();
 }
 
+#ifdef LOADS
+/* A library that has a malloc of its own, which is bound to no name. */
+NOINLINE static void loads(size_t mib)
+{
+	(void)mib;
+	if (!dlopen(LOADS, RTLD_NOW))
+		exit(1);
+	BARRIER();
+}
+#endif
+
 #ifdef OWN_MALLOC
 NOINLINE static void jumps(size_t mib)
 {
@@ -322,6 +336,9 @@ static const struct {
 	{ "churn", churn },   { "threads", threads }, { "drop", drop },
 	{ "orphan", orphan }, { "failing", failing }, { "mapped", mapped },
 	{ "spike", spike },
+#ifdef LOADS
+	{ "loads", loads },
+#endif
 #ifdef OWN_MALLOC
 	{ "jumps", jumps },   { "stays", stays },     { "handled", handled },
 #endif

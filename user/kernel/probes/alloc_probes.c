@@ -203,10 +203,11 @@ static bool is_libc(const struct image *image)
 
 /*
  * Finds the file of each part, or NULL. The allocator in force is that of the program, else of a library,
- * last that of the C library.
+ * last that of the C library. A library that comes later than the C library does not replace it, since the
+ * loader has bound malloc by then. image_before: whose allocator the program was found to use before, 0: none.
  */
 static void parts_find(struct alloc_probes *probes, const struct process *process,
-		       const struct looked_file *ret[ALLOCATOR_NR_PARTS])
+		       uint32_t image_before, const struct looked_file *ret[ALLOCATOR_NR_PARTS])
 {
 	const struct looked_file *file, *libc = NULL, *library = NULL, *own = NULL;
 	const struct image *image;
@@ -230,6 +231,8 @@ static void parts_find(struct alloc_probes *probes, const struct process *proces
 		else if (!library)
 			library = file;
 	}
+	if (libc && libc->image == image_before)
+		library = NULL;
 	ret[ALLOCATOR_HEAP] = own ? own : library ? library : libc;
 	ret[ALLOCATOR_MAPS] = libc && !libc->err[ALLOCATOR_MAPS] ? libc : NULL;
 }
@@ -326,13 +329,13 @@ static void process_hook(struct alloc_probes *probes, struct hooked_process *hoo
 }
 
 static void process_scan(struct alloc_probes *probes, struct hooked_process *hooked,
-			 const struct process *process)
+			 const struct process *process, bool same_program)
 {
 	const struct looked_file *files[ALLOCATOR_NR_PARTS];
 	bool changed = false;
 	int part;
 
-	parts_find(probes, process, files);
+	parts_find(probes, process, same_program ? hooked->parts[ALLOCATOR_HEAP].image : 0, files);
 	probes->losses.nr_without -= hooked->without;
 	hooked->without = !files[ALLOCATOR_HEAP];
 	probes->losses.nr_without += hooked->without;
@@ -376,6 +379,7 @@ size_t alloc_probes_scan(struct alloc_probes *probes)
 	const struct process *process = processes_first(probes->processes);
 	struct hooked_process *hooked;
 	size_t nr = 0, nr_full = 0;
+	bool same;
 
 	for (; process; process = hash_table_next(process)) {
 		if (!process->mappings_known || process->dead ||
@@ -386,14 +390,14 @@ size_t alloc_probes_scan(struct alloc_probes *probes)
 			nr_full++;
 			continue;
 		}
-		if (hooked->start_ns != process->start_ns || hooked->exec_id != process->exec_id ||
-		    hooked->read_ns != process->read_ns ||
+		same = hooked->start_ns == process->start_ns && hooked->exec_id == process->exec_id;
+		if (!same || hooked->read_ns != process->read_ns ||
 		    hooked->nr_mappings != process->nr_mappings) {
 			hooked->start_ns = process->start_ns;
 			hooked->exec_id = process->exec_id;
 			hooked->read_ns = process->read_ns;
 			hooked->nr_mappings = process->nr_mappings;
-			process_scan(probes, hooked, process);
+			process_scan(probes, hooked, process, same);
 		}
 		nr += hooked->parts[ALLOCATOR_HEAP].fds[0] >= 0;
 	}
