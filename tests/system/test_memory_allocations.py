@@ -157,7 +157,9 @@ def leaks(context):
     program.run("before", 10)
     memory = Allocations(context, "-p", program.pid, "--leaks")
     program.run("zeroed", 30)
+    time.sleep(0.6)  # for a look at it
     program.run("drop")
+    time.sleep(0.6)
     program.held.clear()
     for function, mib in (("small", 24), ("big", 48)):
         program.run(function, mib)
@@ -165,7 +167,7 @@ def leaks(context):
     time.sleep(1)
     program.run("zeroed", 32)  # held, but the same stack gave back as much before
     program.run("spike", 32)
-    time.sleep(2)
+    time.sleep(3)
     program.run("aligned", 16)  # too late
     memory.end()
     found = memory.values(program.pid, "inuse_space/bytes")

@@ -30,8 +30,8 @@
 #define MAX_ACCOUNTS 16384
 #define CALL_COST                                                                                  \
 	1.25 /* of a probe among other work, in probes of the measurement, which finds warm caches */
-#define EARLY_SHARE 3 /* looks between two regular ones take this part of the time */
-#define PEAK_STEP 50 /* and find a fiftieth more than the peak */
+#define EARLY_SHARE 5 /* looks between two regular ones take at most this part of the time */
+#define PEAK_STEP 25 /* and find this part more than the peak */
 #define RETURN_COST 1.5 /* of a probe at the end of a call, in probes at its begin */
 
 /* A block of the sample, from its allocation until a look does not find it any more. */
