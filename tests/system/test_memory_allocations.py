@@ -376,6 +376,17 @@ def programs(context):
     check("big" in done.out.decode(), done.out.decode())
 
 
+@test()
+def more_processes(context):
+    """More processes than are watched at a time: the table says how many are not."""
+    done = context.bpfprof("memory", "--allocations", "--stats", "x.json", "--", "sh", "-c",
+                           "i=0; while [ $i -lt 100 ]; do sleep 3 & i=$((i+1)); done; wait").expect(0)
+    over = context.json("x.json")["memory"]["hooked_processes_no_room"]
+    found = re.search(r"^Not watched: (\d+) processes; --stats has the reasons", done.out.decode(), re.M)
+    check(over >= 30 and found and int(found.group(1)) >= over, "%d over: %s" % (over, done.text))
+    context.note("%d of 101 processes are not watched" % over)
+
+
 LOOP = """
 #include <stdlib.h>
 static void *volatile kept;

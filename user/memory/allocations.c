@@ -568,6 +568,20 @@ int allocations_values(const struct allocations *a, struct profile *profile)
 	return 0;
 }
 
+uint64_t allocations_missing_blocks(const struct allocations *a)
+{
+	return held_blocks_count(a->held, ALLOC_COUNT_FULL) +
+	       held_blocks_count(a->held, ALLOC_COUNT_BUSY) +
+	       held_blocks_count(a->held, ALLOC_COUNT_OPEN_FULL) + a->nr_blocks_full + a->nr_lost;
+}
+
+uint64_t allocations_missing_processes(const struct allocations *a)
+{
+	const struct alloc_probes_losses *losses = alloc_probes_losses(a->probes);
+
+	return losses->nr_full + losses->nr_without + losses->nr_failed + a->nr_accounts_full;
+}
+
 /* The values that the rows read. */
 struct allocation_counts {
 	uint64_t kernel[ALLOC_NR_COUNTERS];

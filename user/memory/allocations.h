@@ -92,6 +92,10 @@ int allocations_values(const struct allocations *a, struct profile *profile);
 int allocations_table(struct buf *dst, const struct allocations *a, const struct profile *profile,
 		      size_t rows);
 
+/* Blocks of the sample, and processes, that are missing in the answer. */
+uint64_t allocations_missing_blocks(const struct allocations *a);
+uint64_t allocations_missing_processes(const struct allocations *a);
+
 extern const struct counter allocation_counters[];
 /* While the session exists. */
 void allocations_stats(const struct allocations *a, struct stats_reasons *dst);

@@ -212,6 +212,19 @@ static int processes_write(struct table *table, struct buf *dst, size_t rows)
 	return 0;
 }
 
+static void missing_write(struct buf *dst, const struct allocations *a)
+{
+	uint64_t blocks = allocations_missing_blocks(a);
+	uint64_t processes = allocations_missing_processes(a);
+
+	if (blocks)
+		buf_printf(dst, "Missing: %" PRIu64 " sampled block%s; --stats has the reasons\n",
+			   blocks, blocks == 1 ? "" : "s");
+	if (processes)
+		buf_printf(dst, "Not watched: %" PRIu64 " process%s; --stats has the reasons\n",
+			   processes, processes == 1 ? "" : "es");
+}
+
 int allocations_table(struct buf *dst, const struct allocations *a, const struct profile *profile,
 		      size_t rows)
 {
@@ -228,6 +241,7 @@ int allocations_table(struct buf *dst, const struct allocations *a, const struct
 		table_amount(dst, (int64_t)(2 * sqrt(a->answer.variance + a->variance)));
 		buf_add_str(dst, " (2 standard deviations)\n");
 	}
+	missing_write(dst, a);
 	strtab_free(table.names);
 	free(table.of_samples);
 	free(table.rows);
