@@ -39,11 +39,12 @@
 #define BPFPROF_SAMPLE_INTERRUPT 2048U
 #define BPFPROF_SAMPLE_GAP 4096U /* tick while the device of the process is idle */
 #define BPFPROF_SAMPLE_PAGE 8192U /* not of the clock: the thread allocates a page */
+#define BPFPROF_SAMPLE_BLOCK 16384U /* not of the clock: the thread has allocated a block */
 
 struct bpfprof_sample {
 	struct bpfprof_record rec;
 	struct bpfprof_task_id task;
-	__u64 period_ns; /* time that this sample stands for */
+	__u64 period_ns; /* time that this sample stands for; BLOCK: bytes */
 	__u32 asid; /* address space id of the walk, 0 = process unknown */
 	__u32 flags;
 	__u16 nr_kernel; /* frames[] starts with this many kernel addresses */
@@ -56,7 +57,10 @@ struct bpfprof_sample {
 	__u16 title_words; /* 8-byte words of the title, after the frames */
 	char comm[BPFPROF_COMM_LEN]; /* of the thread */
 	char leader_comm[BPFPROF_COMM_LEN];
-	__u64 runnable_ns; /* WAIT: the part of period_ns in which only a CPU was missing */
+	union {
+		__u64 runnable_ns; /* WAIT: the part of period_ns in which only a CPU was missing */
+		__u64 block_bytes; /* BLOCK: its size */
+	};
 	/* GIL_WAIT: last holder when the wait ended, 0: not known; WAKER: the woken thread */
 	__u32 holder_tid;
 	/* WAIT, WAKER: number of the wait in its thread; 0: the thread was not asleep */
@@ -66,6 +70,7 @@ struct bpfprof_sample {
 		/* GAP: when the device became idle (idle_ns of struct bpfprof_gpu_waits); else 0 */
 		__u64 gap_ns;
 		__u64 page; /* PAGE: its key in the map held_pages (page_sample.h) */
+		__u64 block; /* BLOCK: its id in the map held_blocks (allocations.h) */
 	};
 	/*
 	 * Then follow __u64 frames[] (kernel, Python, native, each leaf first), the title, and with

@@ -24,7 +24,7 @@
 #define MAX_TSTATES 4 /* a power of two */
 #define CALLERS_BYTES 2048 /* of the data stack below a frame; most of its callers lie there */
 
-#ifdef HOOKED_RETURNS
+#if defined(HOOKED_RETURNS) || defined(HOOKED_CALLS)
 #define SPARE_SCRATCHES BPFPROF_SPARE_SCRATCHES
 #define HAS_CALLS true /* stacks may be those of hooked calls, or have hooked returns */
 /* These global functions differ from those without hooked returns. */

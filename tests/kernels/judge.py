@@ -470,6 +470,24 @@ def judge_gpu_record(results, case):
     return check
 
 
+def judge_allocations(results):
+    """What each function holds, byte for byte; without uprobe_multi (up to 6.5) one sentence and exit 3."""
+    got = Recording(results, "allocations")
+    # The step "doctor" of the same guest, if that was run.
+    lines = results.files.get("doctor-caps.out", [])
+    able = "ok" if got.status == 0 else "warn"
+    if lines and not any(re.match(able + r" +allocations\b", line.strip()) for line in lines):
+        return Check("allocations", got, problem="doctor says otherwise: " + " ".join(lines)[:300])
+    if got.status == 3 and re.search(r"uprobe_multi|first thread|seccomp", " ".join(got.out[:1])):
+        return Check("allocations", note=got.out[0][:120])
+    if got.status != 0:
+        return Check("allocations", got, problem=f"exit {got.status}: {first_error(got)}")
+    mib = {name: sum(count for stack, count in got.stacks if f";{name} (" in stack or f";{name};" in stack
+                     or stack.endswith(";" + name)) / (1 << 20) for name in ("big", "churn", "of_thread")}
+    wrong = mib["big"] != 40 or mib["churn"] or abs(mib["of_thread"] - 32) > 0.2
+    return Check("allocations", problem=f"MiB held: {mib}" if wrong else None, note=f"MiB held: {mib}")
+
+
 def judge_verified(results):
     """The largest program is far from what the verifier of this kernel gives up at, a million instructions."""
     most = {}

@@ -25,6 +25,7 @@
 #include "gpu/monitor.h"
 #include "gpu/trace.h"
 #include "gpu/waits.h"
+#include "memory/allocations.h"
 #include "memory/monitor.h"
 #include "proc/images.h"
 #include "profile/aggregate_stats.h"
@@ -63,6 +64,7 @@ static const struct counter *const tables[] = {
 	absent_ranks_counters,
 	gpu_trace_counters,
 	memory_counters,
+	allocation_counters,
 	record_timeline_counters,
 	task_trace_counters,
 	http_refused_counters,

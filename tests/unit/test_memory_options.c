@@ -26,6 +26,14 @@ Test(memory_options, defaults_and_values)
 	char *two[] = { (char *)"memory", (char *)"--grown", (char *)"--sample", (char *)"32K",
 			(char *)"-d",	  (char *)"2m",	     (char *)"-o",	 (char *)"x.pb.gz",
 			(char *)"--",	  (char *)"true",    (char *)"-x",	 NULL };
+	char *three[] = { (char *)"memory",
+			  (char *)"--allocations",
+			  (char *)"-p",
+			  (char *)"17",
+			  (char *)"--max-slowdown",
+			  (char *)"25",
+			  (char *)"--leaks",
+			  NULL };
 	struct memory_options options;
 	struct buf error;
 
@@ -46,15 +54,26 @@ Test(memory_options, defaults_and_values)
 	cr_expect(!options.timeline); /* only for -o FILE.html */
 	options_fini(&memory_flags, &options);
 	buf_fini(&error);
+	cr_assert_eq(parse(&options, &error, three), OPTIONS_RUN, "%s", error.data);
+	cr_expect(options.allocations);
+	cr_expect_eq(options.max_slowdown, 25);
+	cr_expect_eq(options.question, MEMORY_LEAKS);
+	options_fini(&memory_flags, &options);
+	buf_fini(&error);
 }
 
 Test(memory_options, refused)
 {
 	static char *const lines[][3] = {
-		{ (char *)"--held", (char *)"--grown" }, { (char *)"--peak", (char *)"--leaks" },
-		{ (char *)"--sample", (char *)"4095" },	 { (char *)"--sample", (char *)"2G" },
-		{ (char *)"--format", (char *)"html" },	 { (char *)"-o", (char *)"x.json" },
+		{ (char *)"--held", (char *)"--grown" },
+		{ (char *)"--sample", (char *)"4095" },
+		{ (char *)"--sample", (char *)"2G" },
+		{ (char *)"--format", (char *)"html" },
+		{ (char *)"-o", (char *)"x.json" },
 		{ (char *)"1234", (char *)"-v" },
+		{ (char *)"--allocations", (char *)"-v" },
+		{ (char *)"--max-slowdown", (char *)"5" },
+		{ (char *)"--peak", (char *)"--leaks" },
 	};
 	struct memory_options options;
 	struct buf error;

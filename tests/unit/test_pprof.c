@@ -385,6 +385,31 @@ static char *sample_with(const char *text, const char *value)
 }
 
 /* The profile of calls as text, with strings instead of their numbers. */
+/* Two pairs of values, as of Go's heap profiles. */
+Test(pprof, values_beside)
+{
+	struct profile *profile = made_new();
+	char *text;
+
+	made_process(profile, 1, "app", "");
+	made_add(profile, 0, 3, made_native(profile, "keeps", 0, 1));
+	profile->samples[0].value_ns = 4096;
+	profile->value.count_type = strtab_add(profile->strings, "inuse_objects");
+	profile->value.type = strtab_add(profile->strings, "inuse_space");
+	profile->value.unit = strtab_add(profile->strings, "bytes");
+	profile->beside = calloc(1, sizeof(*profile->beside));
+	profile->beside[0] = (struct profile_beside){ .count = 7, .value = 8192 };
+	profile->beside_value = profile->value;
+	profile->beside_value.count_type = strtab_add(profile->strings, "alloc_objects");
+	profile->beside_value.type = strtab_add(profile->strings, "alloc_space");
+	text = go_pprof(profile, "-raw");
+	expect(text, "alloc_objects/count alloc_space/bytes inuse_objects/count "
+		     "inuse_space/bytes[dflt]\n");
+	expect(text, "7       8192          3       4096: 1");
+	free(text);
+	made_free(profile);
+}
+
 Test(pprof, calls)
 {
 	struct profile *profile = made_calls();

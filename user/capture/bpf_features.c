@@ -58,19 +58,33 @@ bool bpf_reads_refused(void)
 				       NULL) == 0;
 }
 
-/* Loads "return 0" for one attachment point. Returns a descriptor or -errno. */
-static int tracing_load(__u32 btf_id, enum bpf_attach_type type)
+/* Loads "return 0". Returns a descriptor or -errno. */
+static int program_load(enum bpf_prog_type type, const struct bpf_prog_load_opts *opts)
 {
 	const struct bpf_insn insns[] = {
 		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0 },
 		{ .code = BPF_JMP | BPF_EXIT },
 	};
-	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = type,
-		    .attach_btf_id = btf_id);
-	int fd = bpf_prog_load(BPF_PROG_TYPE_TRACING, "bpfprof_probe", "GPL", insns,
-			       ARRAY_SIZE(insns), &opts);
+	int fd = bpf_prog_load(type, "bpfprof_probe", "GPL", insns, ARRAY_SIZE(insns), opts);
 
 	return fd < 0 ? -errno : fd;
+}
+
+bool bpf_has_raw_tracepoint(const char *name)
+{
+	__cleanup(close_fd) int prog = program_load(BPF_PROG_TYPE_RAW_TRACEPOINT, NULL);
+	__cleanup(close_fd) int link = prog >= 0 ? bpf_raw_tracepoint_open(name, prog) : -1;
+
+	return link >= 0;
+}
+
+/* Loads it for one attachment point. Returns a descriptor or -errno. */
+static int tracing_load(__u32 btf_id, enum bpf_attach_type type)
+{
+	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = type,
+		    .attach_btf_id = btf_id);
+
+	return program_load(BPF_PROG_TYPE_TRACING, &opts);
 }
 
 static bool tracepoint_loads(const struct btf *btf, const char *type_name)

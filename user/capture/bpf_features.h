@@ -31,6 +31,9 @@ void bpf_features_probe(struct bpf_features *ret);
 /* Adds the features in the kernel's BTF, which takes about 10 ms. 0, or -errno without BTF. */
 int bpf_features_probe_btf(struct bpf_features *features);
 
+/* Is there such a tracepoint, by its name without the group, and may it be used? It is, for a moment. */
+bool bpf_has_raw_tracepoint(const char *name);
+
 /* Does lockdown (confidentiality) keep BPF programs from reading memory? */
 bool bpf_reads_refused(void);
 

@@ -65,8 +65,8 @@ static void on_sample(struct sampler *sampler, const struct sample_view *view)
 		sampler_emit(sampler, &event);
 		return;
 	}
-	if (view->sample->flags & BPFPROF_SAMPLE_PAGE) {
-		event.kind = EVENT_PAGE;
+	if (view->sample->flags & (BPFPROF_SAMPLE_PAGE | BPFPROF_SAMPLE_BLOCK)) {
+		event.kind = view->sample->flags & BPFPROF_SAMPLE_PAGE ? EVENT_PAGE : EVENT_BLOCK;
 		sampler_emit(sampler, &event);
 		return;
 	}

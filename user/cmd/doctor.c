@@ -8,6 +8,7 @@
 #include "base/exit_status.h"
 #include "base/log.h"
 #include "base/print.h"
+#include "capture/memory_requirements.h"
 #include "capture/requirements.h"
 #include "cmd/command.h"
 #include "cmd/doctor_files.h"
@@ -100,6 +101,8 @@ int doctor_run(const struct doctor_options *options)
 
 	libbpf_log_init();
 	err = requirements_probe(&reqs, options->host_root);
+	if (!err && !failed(&reqs, 0, reqs.nr))
+		memory_requirements_add(&reqs);
 	nr_machine = reqs.nr;
 	if (!err && options->pid)
 		err = requirements_probe_target(&reqs, options->pid);

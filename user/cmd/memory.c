@@ -27,6 +27,7 @@
 #include "cmd/output_files.h"
 #include "findings/findings.h"
 #include "formats/output.h"
+#include "memory/allocations.h"
 #include "memory/growth.h"
 #include "memory/history.h"
 #include "memory/table.h"
@@ -49,6 +50,7 @@ struct memory_job {
 	struct capture_options capture;
 	struct sampler sampler;
 	struct memory_monitor monitor;
+	struct allocations allocations; /* with --allocations, instead of the monitor */
 	struct child_command command;
 	struct memory_watch watch;
 	bool with_screen;
@@ -107,6 +109,11 @@ static bool take_input(struct memory_job *job, const struct pollfd *signals,
 	       (terminal->revents && memory_screen_keys(&job->screen));
 }
 
+static struct aggregate *aggregate_of(const struct memory_job *job)
+{
+	return job->options->allocations ? job->allocations.aggregate : job->monitor.aggregate;
+}
+
 /* Runs until the duration is over, a signal arrives, or all targets have ended. */
 static void loop(struct memory_job *job, int signal_fd)
 {
@@ -121,12 +128,17 @@ static void loop(struct memory_job *job, int signal_fd)
 
 	while (now_ns < end_ns) {
 		wait_ms = sampler_run(&job->sampler);
+		if (job->options->allocations && wait_ms > ALLOCATIONS_TICK_MS)
+			wait_ms = ALLOCATIONS_TICK_MS;
 		if (child_command_reap(&job->command))
 			return;
-		memory_monitor_run(&job->monitor, now_ns);
-		if (!memory_watch_poll(&job->watch, aggregate_unused_bytes(job->monitor.aggregate),
+		if (job->options->allocations)
+			allocations_run(&job->allocations, now_ns);
+		else
+			memory_monitor_run(&job->monitor, now_ns);
+		if (!memory_watch_poll(&job->watch, aggregate_unused_bytes(aggregate_of(job)),
 				       now_ns))
-			aggregate_freeze(job->monitor.aggregate, AGGREGATE_MIN_BYTES);
+			aggregate_freeze(aggregate_of(job), AGGREGATE_MIN_BYTES);
 		now_ns = time_monotonic_ns();
 		if (memory_screen_run(&job->screen, now_ns))
 			log_debug("memory: no room for the screen");
@@ -190,11 +202,29 @@ static int print_table(const struct memory_job *job, const struct profile *profi
 			    ? stderr
 			    : stdout;
 	__cleanup(buf_fini) struct buf text = { .max = TEXT_MAX };
-	int err = memory_table(&text, &job->monitor, profile, job->options->rows);
+	size_t rows = job->options->rows;
+	int err = job->options->allocations
+			  ? allocations_table(&text, &job->allocations, profile, rows)
+			  : memory_table(&text, &job->monitor, profile, rows);
 
 	stats_text(&text, &job->stats, log_get_level() >= LOG_DEBUG);
 	err = err ?: buf_error(&text);
 	return err ?: print_lines(out, text.data, text.len);
+}
+
+/* The last look. 0 or -errno. */
+static int watch_finish(struct memory_job *job)
+{
+	int err;
+
+	if (!job->options->allocations) {
+		err = memory_monitor_finish(&job->monitor);
+		memory_monitor_stats(&job->monitor, &job->stats.memory);
+		return err;
+	}
+	err = allocations_finish(&job->allocations);
+	allocations_stats(&job->allocations, &job->stats.memory);
+	return err;
 }
 
 static int finish(struct memory_job *job)
@@ -203,21 +233,22 @@ static int finish(struct memory_job *job)
 	struct aggregate_view view;
 	int err, hidden = 0, status;
 
-	err = memory_monitor_finish(&job->monitor);
+	err = watch_finish(job);
 	job->end_ns = time_monotonic_ns();
-	memory_monitor_stats(&job->monitor, &job->stats.memory);
 	sampler_stop(&job->sampler);
 	sampler_run_stats(&job->sampler, &job->stats);
 	if (!err)
-		err = sampler_profile(&job->sampler, job->monitor.aggregate, false, &profile,
+		err = sampler_profile(&job->sampler, aggregate_of(job), false, &profile,
 				      &job->stats.files, &hidden);
+	if (!err && job->options->allocations)
+		err = allocations_values(&job->allocations, &profile);
 	if (err) {
 		log_error("%s", strerror(-err));
 		return EXIT_FAILED;
 	}
 	sampler_image_stats(&job->sampler, &job->stats);
 	sampler_own_usage(&job->sampler, &job->stats);
-	aggregate_view_get(job->monitor.aggregate, &view);
+	aggregate_view_get(aggregate_of(job), &view);
 	aggregate_stats(&job->stats, &view);
 	job->stats.duration_seconds = (double)(job->end_ns - job->start_ns) / 1e9;
 	memory_profile_values(&profile);
@@ -238,18 +269,30 @@ static int finish(struct memory_job *job)
 	return err ? EXIT_FAILED : status;
 }
 
+/* An exit status. */
+static int watch_start(struct memory_job *job)
+{
+	const struct memory_options *options = job->options;
+	int status = options->allocations ? allocations_open(&job->allocations, &job->sampler,
+							     options, AGGREGATE_BYTES)
+					  : memory_monitor_open(&job->monitor, &job->sampler,
+								options, AGGREGATE_BYTES);
+
+	if (!status)
+		status = sampler_start(&job->sampler);
+	if (status)
+		return status;
+	return options->allocations ? allocations_start(&job->allocations)
+				    : memory_monitor_start(&job->monitor);
+}
+
 static int run(struct memory_job *job, int signal_fd)
 {
 	struct self_usage self;
 	int status = sampler_open(&job->sampler, &job->capture);
 
 	if (!status)
-		status = memory_monitor_open(&job->monitor, &job->sampler, job->options,
-					     AGGREGATE_BYTES);
-	if (!status)
-		status = sampler_start(&job->sampler);
-	if (!status)
-		status = memory_monitor_start(&job->monitor);
+		status = watch_start(job);
 	if (status)
 		return status;
 	job->start_ns = time_monotonic_ns();
@@ -275,7 +318,10 @@ static void capture_fill(struct memory_job *job)
 
 	capture->session.hz = RECORD_HZ_DEFAULT; /* no clock runs */
 	capture->session.no_clock = true;
-	capture->session.pages = true;
+	capture->session.pages = !job->options->allocations;
+	capture->session.allocations = job->options->allocations;
+	/* A child is hooked when it is seen. */
+	capture->session.fork_wakes = job->options->allocations;
 	capture->report_workers = !job->with_screen;
 	capture->child = job->command.pid;
 }
@@ -302,7 +348,10 @@ static int run_with(struct memory_job *job)
 	capture_fill(job);
 	status = run(job, signal_fd);
 	child_command_close(&job->command);
-	memory_monitor_close(&job->monitor);
+	if (job->options->allocations)
+		allocations_close(&job->allocations);
+	else
+		memory_monitor_close(&job->monitor);
 	sampler_close(&job->sampler);
 	return status;
 }
@@ -315,6 +364,8 @@ int memory_run(const struct memory_options *options)
 
 	job.capture = options->record.capture;
 	job.with_screen = memory_screen_is_wanted(options);
+	if (!status && options->allocations)
+		status = allocations_check();
 	if (!status)
 		status = check_outputs(&job);
 	if (!status)

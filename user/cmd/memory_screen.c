@@ -23,8 +23,9 @@ bool memory_screen_is_wanted(const struct memory_options *options)
 {
 	const struct record_options *record = &options->record;
 
-	return !record->nr_outputs && !record->stats_path && !record->duration_ns &&
-	       !record->command && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+	return !options->allocations && !record->nr_outputs && !record->stats_path &&
+	       !record->duration_ns && !record->command && isatty(STDIN_FILENO) &&
+	       isatty(STDOUT_FILENO);
 }
 
 int memory_screen_open(struct memory_screen *screen, struct memory_monitor *monitor,

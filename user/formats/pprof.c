@@ -215,7 +215,14 @@ static void write_stored_types(struct pprof *w)
 	const struct profile_value *value = &w->profile->value;
 	const char *count = text_or(w->profile, value->count_type, "samples");
 	const char *type = text_or(w->profile, value->type, "cpu");
+	const struct profile_value *beside = &w->profile->beside_value;
 
+	if (w->profile->beside) {
+		write_value_type(w, PROFILE_SAMPLE_TYPE,
+				 text_or(w->profile, beside->count_type, ""), "count");
+		write_value_type(w, PROFILE_SAMPLE_TYPE, text_or(w->profile, beside->type, ""),
+				 text_or(w->profile, beside->unit, ""));
+	}
 	write_value_type(w, PROFILE_SAMPLE_TYPE, count, "count");
 	if (!value->only_counts)
 		write_value_type(w, PROFILE_SAMPLE_TYPE, type,
@@ -540,6 +547,10 @@ static void add_values(struct pprof *w, size_t sample)
 		for (i = 0; i < PROFILE_NR_CALL_VALUES; i++)
 			add_varint(&w->part, profile->call_values[sample][i]);
 	} else {
+		if (profile->beside) {
+			add_varint(&w->part, profile->beside[sample].count);
+			add_varint(&w->part, profile->beside[sample].value);
+		}
 		add_varint(&w->part, profile->samples[sample].count);
 		if (!profile->value.only_counts)
 			add_varint(&w->part, profile->samples[sample].value_ns);

@@ -40,6 +40,7 @@ enum event_kind {
 	EVENT_CALL_STACK, /* input, call_stack: the stack of a hooked call */
 	EVENT_GAP, /* input: a sample of a process whose device is idle */
 	EVENT_PAGE, /* input: a thread allocates the page of the sample */
+	EVENT_BLOCK, /* input: a thread has allocated the block of the sample */
 	EVENT_THREAD_END, /* input, rest: a thread has ended; rest is in no sample */
 	/*
 	 * task, nr_forgotten: with --steps, all samples of the process were outside of the steps.

@@ -47,7 +47,8 @@ static uint32_t nr_scratches(const struct session *session)
 {
 	if (session->options.small)
 		return session->nr_cpus < SMALL_SCRATCHES ? session->nr_cpus : SMALL_SCRATCHES;
-	return session->nr_cpus + (session->options.gpu ? BPFPROF_SPARE_SCRATCHES : 0);
+	return session->nr_cpus +
+	       (session->options.gpu || session->options.allocations ? BPFPROF_SPARE_SCRATCHES : 0);
 }
 
 /*
@@ -320,6 +321,26 @@ static void pages_choose(struct session *session)
 		bpf_map__set_autocreate(maps[i], session->options.pages);
 }
 
+/* Loads the programs and maps for allocations, or none of them. */
+static void allocations_choose(struct session *session)
+{
+	struct bpfprof_bpf *skel = session->skel;
+	bool load = session->options.allocations, sessions = load && uprobe_multi_has_sessions();
+	struct bpf_map *const maps[] = { skel->maps.held_blocks,   skel->maps.open_allocations,
+					 skel->maps.alloc_costs,   skel->maps.alloc_codes,
+					 skel->maps.alloc_control, skel->maps.alloc_programs };
+	size_t i;
+
+	bpf_program__set_autoload(skel->progs.alloc_session, sessions);
+	bpf_program__set_autoload(skel->progs.alloc_enter, load && !sessions);
+	bpf_program__set_autoload(skel->progs.alloc_return, load && !sessions);
+	uprobe_multi_prepare_session(skel->progs.alloc_session);
+	uprobe_multi_prepare(skel->progs.alloc_enter);
+	uprobe_multi_prepare(skel->progs.alloc_return);
+	for (i = 0; i < sizeof(maps) / sizeof(maps[0]); i++)
+		bpf_map__set_autocreate(maps[i], load);
+}
+
 /* Does not load the programs and maps that read sleeping threads if nothing needs them. */
 static void iterators_spare(struct session *session)
 {
@@ -363,6 +384,7 @@ int session_open(struct session *session, const struct session_options *options)
 	gpu_choose(session);
 	waits_choose(session);
 	pages_choose(session);
+	allocations_choose(session);
 	if (options->iterators)
 		iterators_only(session);
 	else

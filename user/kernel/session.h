@@ -43,6 +43,7 @@ struct session_options {
 	enum session_waits waits;
 	bool wakers; /* with waits: stacks of threads that end them (BPFPROF_SAMPLE_WAKER) */
 	bool pages; /* held_pages.h can be used: the stream has stacks of pages (BPFPROF_SAMPLE_PAGE) */
+	bool allocations; /* alloc_probes.h can be used: the stream has stacks of blocks (BPFPROF_SAMPLE_BLOCK) */
 	bool gpu; /* the programs and maps that gpu_probes.h needs are loaded */
 	bool gpu_trace; /* with gpu: the stream has each call */
 	bool gpu_tensors; /* with gpu: memory that PyTorch hands out for tensors is counted */

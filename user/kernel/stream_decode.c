@@ -247,7 +247,8 @@ static void on_event(struct decoding *d, const struct bpfprof_process_event *e)
 /* Are the mappings of a process needed before its first sample? */
 static bool libraries_are_hooked(const struct stream *stream)
 {
-	return stream->session->options.gpu || stream->session->options.gpu_windows;
+	return stream->session->options.gpu || stream->session->options.gpu_windows ||
+	       stream->session->options.allocations;
 }
 
 static void on_fork(struct decoding *d, const struct bpfprof_fork_event *e)

@@ -52,8 +52,8 @@ static bool is_allocator(const struct profile *profile, const struct profile_loc
 }
 
 /* The location of the function that holds the memory; NULL: the stack has no frame. */
-static const struct profile_location *holder_find(const struct profile *profile,
-						  const struct profile_stack *stack)
+const struct profile_location *holders_find(const struct profile *profile,
+					    const struct profile_stack *stack)
 {
 	const struct profile_location *location, *native = NULL, *leaf = NULL;
 	uint32_t i;
@@ -112,7 +112,7 @@ static int holder_compare(const void *a, const void *b)
 uint32_t holders_name(const struct holders *holders, uint32_t stack)
 {
 	const struct profile *profile = holders->profile;
-	const struct profile_location *location = holder_find(profile, &profile->stacks[stack]);
+	const struct profile_location *location = holders_find(profile, &profile->stacks[stack]);
 
 	return location ? holders->locations[location - profile->locations]
 			: strtab_add(holders->names, NO_STACK);

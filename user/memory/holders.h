@@ -11,6 +11,8 @@
 #include <stdint.h>
 
 struct profile;
+struct profile_location;
+struct profile_stack;
 struct strtab;
 
 struct holder {
@@ -27,6 +29,9 @@ struct holders {
 	size_t nr;
 };
 
+/* The location of the function that holds the memory; NULL: the stack has no frame. */
+const struct profile_location *holders_find(const struct profile *profile,
+					    const struct profile_stack *stack);
 /* Borrows the profile, which a monitor made. 0 or -ENOMEM; holders_fini() is due whatever it is. */
 int holders_new(struct holders *holders, const struct profile *profile);
 void holders_fini(struct holders *holders);

@@ -49,7 +49,7 @@ static void amount(struct buf *dst, uint64_t bytes)
 	struct buf text;
 
 	buf_init(&text, LINE_BYTES);
-	memory_amount_add(&text, (int64_t)bytes, false);
+	table_amount(&text, (int64_t)bytes);
 	if (!buf_error(&text))
 		buf_add_str(dst, text.data + strspn(text.data, " "));
 	while (dst->len && dst->data[dst->len - 1] == ' ')
@@ -138,10 +138,10 @@ static void row_add(const struct live_row *row, uint64_t total, size_t columns, 
 {
 	__cleanup(buf_fini) struct buf line = { .max = LINE_BYTES };
 
-	memory_amount_add(&line, row->holder->bytes, false);
+	table_amount(&line, row->holder->bytes);
 	buf_printf(&line, " %5.1f%% ",
 		   total ? 100 * (double)row->holder->bytes / (double)total : 0.0);
-	memory_amount_add(&line, row->change, true);
+	table_amount_signed(&line, row->change, true);
 	buf_add_str(&line, "  ");
 	buf_add_str(&line, row->name);
 	line_add(page, PAGE_PLAIN, columns, &line);

@@ -17,7 +17,7 @@
 #define COLUMNS 80
 #define FUNCTION_INDENT 30
 
-void memory_amount_add(struct buf *dst, int64_t bytes, bool sign)
+void table_amount_signed(struct buf *dst, int64_t bytes, bool sign)
 {
 	double size = (double)bytes;
 
@@ -31,9 +31,9 @@ void memory_amount_add(struct buf *dst, int64_t bytes, bool sign)
 		buf_printf(dst, sign ? "%+7.2f GiB" : "%7.2f GiB", size / (1 << 30));
 }
 
-static void amount_add(struct buf *dst, int64_t bytes)
+void table_amount(struct buf *dst, int64_t bytes)
 {
-	memory_amount_add(dst, bytes, false);
+	table_amount_signed(dst, bytes, false);
 }
 
 static void rows_write(const struct holders *holders, struct buf *dst, size_t rows, uint64_t all)
@@ -52,7 +52,7 @@ static void rows_write(const struct holders *holders, struct buf *dst, size_t ro
 			continue;
 		}
 		shown++;
-		amount_add(dst, row->bytes);
+		table_amount(dst, row->bytes);
 		buf_printf(dst, " %5.1f%%", all ? 100 * (double)row->bytes / (double)all : 0.0);
 		if (row->pages > 1)
 			buf_printf(dst, "  %8" PRIu64 "  ", row->pages);
@@ -65,7 +65,7 @@ static void rows_write(const struct holders *holders, struct buf *dst, size_t ro
 		buf_add_str(dst, "      0 B                     nothing\n");
 	if (!left)
 		return;
-	amount_add(dst, left_bytes);
+	table_amount(dst, left_bytes);
 	buf_printf(dst, "%*s%zu more\n", FUNCTION_INDENT - 11, "", left);
 }
 
@@ -78,11 +78,11 @@ static void process_write(struct holders *holders, struct buf *dst,
 	buf_printf(dst, "Process %u: ", account->own_pid);
 	text_add_cut(dst, *account->name ? account->name : "?", COLUMNS);
 	buf_add_str(dst, "\n");
-	amount_add(dst, (int64_t)account->rss.anon_bytes);
+	table_amount(dst, (int64_t)account->rss.anon_bytes);
 	buf_add_str(dst, " anonymous,");
-	amount_add(dst, (int64_t)account->rss.file_bytes);
+	table_amount(dst, (int64_t)account->rss.file_bytes);
 	buf_add_str(dst, " of files,");
-	amount_add(dst, (int64_t)account->rss.shared_bytes);
+	table_amount(dst, (int64_t)account->rss.shared_bytes);
 	buf_add_str(dst, " shared\n\n");
 	holders_of(holders, account->key.pid, leaks ? 0 : account->drift_bytes);
 	rows_write(holders, dst, rows, account->rss.anon_bytes);
@@ -133,7 +133,7 @@ int memory_table(struct buf *dst, const struct memory_monitor *monitor,
 		err = processes_write(&holders, dst, monitor, rows);
 	if (!err && monitor->question != MEMORY_LEAKS) {
 		buf_printf(dst, "Sampling error of the sum:");
-		amount_add(dst, (int64_t)(2 * sqrt(answer->variance)));
+		table_amount(dst, (int64_t)(2 * sqrt(answer->variance)));
 		buf_printf(dst, " (2 standard deviations)\n");
 	}
 	holders_fini(&holders);

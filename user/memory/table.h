@@ -12,10 +12,12 @@ struct buf;
 struct memory_monitor;
 struct profile;
 
+/* A number of bytes in 11 columns. sign: with one even if it is positive. */
+void table_amount_signed(struct buf *dst, int64_t bytes, bool sign);
+void table_amount(struct buf *dst, int64_t bytes);
+
 /* rows: of each process, 0: all. The profile is that of the monitor, with names. 0 or -ENOMEM. */
 int memory_table(struct buf *dst, const struct memory_monitor *monitor,
 		 const struct profile *profile, size_t rows);
-/* Adds an amount of bytes in 11 columns. sign: with one even if it is positive. */
-void memory_amount_add(struct buf *dst, int64_t bytes, bool sign);
 
 #endif

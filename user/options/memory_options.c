@@ -37,6 +37,15 @@ static const struct flag rows[] = {
 	  FLAG_BYTES, AT(sample_bytes), .min = 4ULL << 10, .max = 1ULL << 30,
 	  .initial = MEMORY_SAMPLE_BYTES,
 	  .refusal = "must be a number of bytes from 4K to 1G, like 512K" },
+	{ "allocations", NULL,
+	  "every block of malloc and its kin, from the start on,\nuntil it is freed, in the "
+	  "processes of -p and CMD",
+	  FLAG_BOOL, AT(allocations) },
+	{ "max-slowdown", "PERCENT",
+	  "of --allocations: when calls cost a process more, watch\nit in windows (10); 0 sets no "
+	  "limit",
+	  FLAG_NUMBER, AT(max_slowdown), .max = 1000, .initial = 10,
+	  .refusal = "must be a number of percent up to 1000; 0 sets no limit" },
 	{ "held", NULL, "what is resident at the end (this is the default)", FLAG_BOOL, AT(held) },
 	{ "grown", NULL, "only what was not resident at the start", FLAG_SET, AT(question),
 	  .min = MEMORY_GROWN, .refusal = ONE_ANSWER },
@@ -68,13 +77,17 @@ static int choose_formats(void *object, struct buf *error)
 	if (options->record.format == OUTPUT_TRACE)
 		return value_refuse(error,
 				    "--format trace: memory has no calls that begin and end");
+	if (options->allocations && !options->record.capture.nr_pids && !options->record.command)
+		return value_refuse(error, "--allocations: needs -p or a program to run after --");
 	err = outputs_choose_formats(&options->record, false, error);
-	options->timeline = options->record.html;
+	options->timeline = options->record.html && !options->allocations;
 	return err;
 }
 
 static const struct flag_rule rules[] = {
 	{ "held", FLAG_EXCLUDES, "grown peak leaks", .sentence = ONE_ANSWER },
+	{ "max-slowdown", FLAG_NEEDS, "allocations",
+	  .sentence = "--max-slowdown: goes with --allocations" },
 	{ "format", FLAG_NEEDS, "output", .sentence = "--format: goes with -o" },
 	{ .check = choose_formats },
 	{ .check = record_check_command },

@@ -21,6 +21,8 @@ struct memory_options {
 	enum memory_question question;
 	bool held; /* --held was given */
 	bool timeline; /* keep what is held at some moments of the run */
+	bool allocations; /* not resident memory */
+	uint32_t max_slowdown; /* of allocations, in percent, 0: no limit */
 	uint32_t rows; /* of each process in the table, 0: all */
 };
 

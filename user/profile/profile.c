@@ -39,6 +39,7 @@ void profile_fini(struct profile *profile)
 	free(profile->calls);
 	free(profile->call_values);
 	profile_history_free(profile->history);
+	free(profile->beside);
 	*profile = (struct profile){ 0 };
 }
 

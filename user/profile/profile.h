@@ -171,6 +171,11 @@ struct profile_value {
 	bool only_counts; /* no value_ns: the time that a sample stands for is not known */
 };
 
+/* One more count and value of a sample. */
+struct profile_beside {
+	uint64_t count, value;
+};
+
 struct profile {
 	struct strtab *strings;
 	struct profile_mapping *mappings;
@@ -199,6 +204,9 @@ struct profile {
 	uint32_t target_program; /* mapping of the target: index + 1, 0 = none, or not known */
 	struct profile_value value;
 	struct profile_history *history; /* NULL: there is none */
+	struct profile_beside
+		*beside; /* per sample, written before count and value_ns; NULL: none */
+	struct profile_value beside_value; /* all three texts */
 	const struct run_stats *stats; /* borrowed; may be NULL */
 };
 

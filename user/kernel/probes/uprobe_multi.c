@@ -19,10 +19,14 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/time.h"
 
 #define TRACE_UPROBE_MULTI 48 /* enum bpf_attach_type */
+#define TRACE_UPROBE_SESSION 57
 #define UPROBE_MULTI_RETURN 1U
 #define CANNOT_TRY 100
+#define MEASURED_CALLS 200
+#define MEASURES 5 /* the fastest one counts: others were interrupted */
 
 /* The part of union bpf_attr that BPF_LINK_CREATE reads, as of Linux 6.6. */
 struct link_create {
@@ -36,11 +40,16 @@ void uprobe_multi_prepare(struct bpf_program *prog)
 	bpf_program__set_expected_attach_type(prog, (enum bpf_attach_type)TRACE_UPROBE_MULTI);
 }
 
+void uprobe_multi_prepare_session(struct bpf_program *prog)
+{
+	bpf_program__set_expected_attach_type(prog, (enum bpf_attach_type)TRACE_UPROBE_SESSION);
+}
+
 int uprobe_multi_attach(const struct uprobe_multi *probes)
 {
 	struct link_create attr = {
 		.prog_fd = (uint32_t)probes->prog_fd,
-		.attach_type = TRACE_UPROBE_MULTI,
+		.attach_type = probes->session ? TRACE_UPROBE_SESSION : TRACE_UPROBE_MULTI,
 		.path = (uintptr_t)probes->path,
 		.offsets = (uintptr_t)probes->offsets,
 		.ref_ctr_offsets = (uintptr_t)probes->semaphores,
@@ -54,23 +63,23 @@ int uprobe_multi_attach(const struct uprobe_multi *probes)
 	return fd < 0 ? -errno : (int)fd;
 }
 
-static int instructions_load(const struct bpf_insn *insns, size_t nr)
+static int instructions_load(const struct bpf_insn *insns, size_t nr, int attach_type)
 {
 	LIBBPF_OPTS(bpf_prog_load_opts, opts,
-		    .expected_attach_type = (enum bpf_attach_type)TRACE_UPROBE_MULTI);
+		    .expected_attach_type = (enum bpf_attach_type)attach_type);
 	int fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "bpfprof_probe", "GPL", insns, nr, &opts);
 
 	return fd < 0 ? -errno : fd;
 }
 
-static int program_load(void)
+static int program_load(int attach_type)
 {
 	const struct bpf_insn insns[] = {
 		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0 },
 		{ .code = BPF_JMP | BPF_EXIT },
 	};
 
-	return instructions_load(insns, sizeof(insns) / sizeof(insns[0]));
+	return instructions_load(insns, sizeof(insns) / sizeof(insns[0]), attach_type);
 }
 
 /* A program that counts its runs in the first eight bytes of an array. */
@@ -91,19 +100,33 @@ static int counter_load(int array_fd)
 		{ .code = BPF_JMP | BPF_EXIT },
 	};
 
-	return instructions_load(insns, sizeof(insns) / sizeof(insns[0]));
+	return instructions_load(insns, sizeof(insns) / sizeof(insns[0]), TRACE_UPROBE_MULTI);
 }
 
 /* A folder is no file: a kernel that says so knows such links. */
-bool uprobe_multi_probe(void)
+static bool links_exist(bool session)
 {
-	__cleanup(close_fd) int prog_fd = program_load();
+	__cleanup(close_fd) int prog_fd =
+		program_load(session ? TRACE_UPROBE_SESSION : TRACE_UPROBE_MULTI);
 	const uint64_t nothing = 0;
-	const struct uprobe_multi probes = {
-		.prog_fd = prog_fd, .path = "/", .offsets = &nothing, .cookies = &nothing, .nr = 1
-	};
+	const struct uprobe_multi probes = { .prog_fd = prog_fd,
+					     .path = "/",
+					     .offsets = &nothing,
+					     .cookies = &nothing,
+					     .nr = 1,
+					     .session = session };
 
 	return prog_fd >= 0 && uprobe_multi_attach(&probes) == -EBADF;
+}
+
+bool uprobe_multi_probe(void)
+{
+	return links_exist(false);
+}
+
+bool uprobe_multi_has_sessions(void)
+{
+	return links_exist(true);
 }
 
 /* The function that the child calls, and its place in this program's file. */
@@ -164,7 +187,7 @@ int uprobe_multi_returns_are_safe(void)
 				       .cookies = &cookie,
 				       .nr = 1,
 				       .returns = true };
-	__cleanup(close_fd) int prog_fd = program_load();
+	__cleanup(close_fd) int prog_fd = program_load(TRACE_UPROBE_MULTI);
 	__cleanup(close_fd) int link_fd = -1;
 	int status;
 	pid_t pid;
@@ -260,4 +283,38 @@ int uprobe_multi_pids_work(void)
 	if (!err && bpf_map_lookup_elem(array_fd, &key, &calls))
 		err = -errno;
 	return err ?: calls == 2;
+}
+
+/* Its first instruction is one that the kernel emulates, as hook_place() looks for. */
+static __attribute__((noinline)) void cheap_function(void)
+{
+	__asm__ volatile("nop" ::: "memory");
+}
+
+uint64_t uprobe_multi_call_ns(int prog_fd, uint64_t cookie, bool session)
+{
+	struct place place = { .va = (uintptr_t)cheap_function };
+	const struct uprobe_multi probes = { .prog_fd = prog_fd,
+					     .path = "/proc/self/exe",
+					     .offsets = &place.off,
+					     .cookies = &cookie,
+					     .nr = 1,
+					     .session = session,
+					     .pid = getpid() };
+	__cleanup(close_fd) int link_fd = -1;
+	uint64_t best_ns = UINT64_MAX, begin_ns, ns;
+	int i, k;
+
+	dl_iterate_phdr(place_find, &place);
+	link_fd = place.found ? uprobe_multi_attach(&probes) : -1;
+	if (link_fd < 0)
+		return 0;
+	for (i = 0; i < MEASURES; i++) {
+		begin_ns = time_thread_cpu_ns();
+		for (k = 0; k < MEASURED_CALLS; k++)
+			cheap_function();
+		ns = time_thread_cpu_ns() - begin_ns;
+		best_ns = ns < best_ns ? ns : best_ns;
+	}
+	return best_ns / MEASURED_CALLS;
 }
