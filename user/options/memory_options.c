@@ -67,7 +67,7 @@ static int choose_formats(void *object, struct buf *error)
 	if (options->record.format == OUTPUT_TRACE)
 		return value_refuse(error,
 				    "--format trace: memory has no calls that begin and end");
-	return outputs_choose_formats(object, false, error);
+	return outputs_choose_formats(object, 0, error);
 }
 
 static const struct flag_rule rules[] = {
