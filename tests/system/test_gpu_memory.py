@@ -88,6 +88,53 @@ def check_segments(segments, wanted):
         check(segment["allocated_size"] == segment["active_size"] == segment["requested_size"] == in_use, str(segment))
 
 
+class Replay:
+    """As a viewer does, from the end back to the begin: each event undoes something that is there."""
+
+    def __init__(self, segments, trace):
+        self.segments = {one["address"]: one["address"] + one["total_size"] for one in segments}
+        self.blocks = {block["address"]: block["size"] for one in segments for block in one["blocks"]
+                       if block["state"] == "active_allocated"}
+        self.requested = {}
+        for event in reversed(trace):
+            getattr(self, event["action"])(event["addr"], event["size"])
+        check(not self.requested, "no free was asked for: %s" % self.requested)
+
+    def around(self, va, end):
+        return [(first, last) for first, last in self.segments.items() if first < end and va < last]
+
+    def free_completed(self, va, size):
+        check(va not in self.blocks and len(self.around(va, va + size)) == 1, "free of 0x%x" % va)
+        self.blocks[va] = self.requested[va] = size
+
+    def free_requested(self, va, size):
+        check(self.requested.pop(va) == size, "0x%x" % va)
+
+    def alloc(self, va, size):
+        check(self.blocks.pop(va) == size and len(self.around(va, va + size)) == 1, "0x%x" % va)
+
+    def segment_free(self, va, size):
+        check(not self.around(va, va + size), "0x%x" % va)
+        self.segments[va] = va + size
+
+    def segment_alloc(self, va, size):
+        check(self.segments.pop(va) == va + size, "0x%x" % va)
+        check(not any(va <= at < va + size for at in self.blocks), "blocks in 0x%x" % va)
+
+    def segment_unmap(self, va, size):
+        check(not self.around(va, va + size), "0x%x" % va)
+        end = self.segments.pop(va + size, va + size)
+        first = next((first for first, last in self.segments.items() if last == va), va)
+        self.segments[first] = end
+
+    def segment_map(self, va, size):
+        (first, last), = self.around(va, va + size)
+        check(first <= va and va + size <= last, "0x%x" % va)
+        check(not any(at < va + size and va < at + bytes_ for at, bytes_ in self.blocks.items()), "0x%x" % va)
+        del self.segments[first]
+        self.segments.update({begin: end for begin, end in ((first, va), (va + size, last)) if begin < end})
+
+
 def numbers(segments):
     """JSON has texts as keys."""
     return {int(va): (size, where, {int(at): block for at, block in blocks.items()})
@@ -103,6 +150,8 @@ def check_all(context, truth, seen, snapshot):
         check(Unpickler(file).load() == snapshot, "another value")
     check_trace(snapshot["device_traces"][0], truth)
     check_segments(snapshot["segments"], numbers(truth["segments"]))
+    replay = Replay(snapshot["segments"], snapshot["device_traces"][0])
+    check(not replay.segments and not replay.blocks, "left: %s, %s" % (replay.segments, replay.blocks))
 
 
 @test()
@@ -138,6 +187,8 @@ def from_before(context):
         blocks = wanted.pop(va)[2]
         wanted[va] = (18 * (1 << 20) + 300018, None, blocks)  # up to the end of its last tensor
     check_segments(snapshot["segments"], wanted)
+    replay = Replay(snapshot["segments"], snapshot["device_traces"][0])
+    check(len(replay.segments) == 2 and not replay.blocks, "left: %s, %s" % (replay.segments, replay.blocks))
 
 
 @test()
@@ -149,6 +200,7 @@ def without_tensors(context):
     found = [event for event in trace if event["action"].startswith("segment")]
     check([(one["action"], one["addr"], one["size"]) for one in found] ==
           [(one["action"], one["addr"], one["size"]) for one in wanted], str(found))
+    Replay(snapshot["segments"], trace)
     for segment in snapshot["segments"]:
         check([block["state"] for block in segment["blocks"]] == ["active_allocated"], str(segment))
 
@@ -165,6 +217,7 @@ def too_many(context):
     wanted = [(base, 512, action) for action in ("alloc", "free_requested", "free_completed")] * ((1 << 16) - 3)
     wanted.append((base + (5 << 20), 2 << 20, "alloc"))
     check([(one["addr"], one["size"], one["action"]) for one in trace] == wanted, "%d events" % len(trace))
+    Replay(snapshot["segments"], trace)
     check_segments(snapshot["segments"], numbers(truth["segments"]))
     context.note("%d events in %d bytes" % (len(trace), len(context.read("x.pickle"))))
 
