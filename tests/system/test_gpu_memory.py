@@ -82,8 +82,8 @@ def check_segments(segments, wanted):
         check(at == va + size, "blocks of %d bytes, not %d" % (at - va, size))
         check({at: block["size"] for at, block in active.items()} == {at: one[0] for at, one in blocks.items()},
               "blocks: %s, not %s" % (active, blocks))
-        for at, (_, by) in blocks.items():
-            check(is_in(active[at]["frames"], by), "stack of %s, not %s" % (active[at], by))
+        for at, block in blocks.items():
+            check(is_in(active[at]["frames"], block[1]), "stack of %s, not %s" % (active[at], block))
         in_use = sum(one[0] for one in blocks.values())
         check(segment["allocated_size"] == segment["active_size"] == segment["requested_size"] == in_use, str(segment))
 

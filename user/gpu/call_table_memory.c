@@ -70,7 +70,7 @@ static uint32_t logged_add(struct call_table *table, const struct process_entry 
 	const struct gpu_allocation allocation = {
 		.va = call->va,
 		.bytes = call->bytes,
-		.stream = call->key.stream,
+		.stream = kind == GPU_MEMORY_TENSOR ? call->site_stream : call->key.stream,
 		.begin_ns = returned_ns(call),
 		.stack = stack ? stack->at.stack : GPU_MEMORY_NO_STACK,
 		.process = (uint16_t)process->index,

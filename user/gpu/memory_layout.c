@@ -58,29 +58,30 @@ static int compare_events(const void *a, const void *b, void *arg)
 	return rank(x, of_x) - rank(y, of_y);
 }
 
-/* Does memory in use hold the whole tensor? Then that memory is marked as used. */
-static bool covers(struct gpu_memory_layout *layout, const struct gpu_mappings *live,
-		   const struct gpu_allocation *tensor)
+/* Does memory in use hold the whole tensor? Then that memory is known to have tensors. */
+static bool covers(struct gpu_memory_layout *layout, const struct gpu_mappings *live, uint32_t nr)
 {
-	size_t first, nr = gpu_mappings_find(live, tensor->va, end_of(tensor), &first), i;
+	const struct gpu_allocation *tensor = &layout->all[nr];
+	size_t first, parts = gpu_mappings_find(live, tensor->va, end_of(tensor), &first), i;
 	uint64_t va = tensor->va;
 
-	for (i = first; i < first + nr; i++) {
+	for (i = first; i < first + parts; i++) {
 		if (live->all[i].va > va)
 			return false;
 		va = live->all[i].end;
 	}
 	if (va < end_of(tensor))
 		return false;
-	for (i = first; i < first + nr; i++)
-		layout->places[live->all[i].handle] |= GPU_PLACE_USED;
+	for (i = first; i < first + parts; i++)
+		if (!layout->tensors[live->all[i].handle])
+			layout->tensors[live->all[i].handle] = nr + 1;
 	return true;
 }
 
 static void tensor_begin(struct gpu_memory_layout *layout, const struct gpu_mappings *live,
 			 uint32_t nr)
 {
-	if (!covers(layout, live, &layout->all[nr]))
+	if (!covers(layout, live, nr))
 		layout->places[nr] |= GPU_PLACE_OUTSIDE;
 }
 
@@ -90,7 +91,7 @@ static void tensor_end(struct gpu_memory_layout *layout, const struct gpu_mappin
 {
 	bool outside = layout->places[nr] & GPU_PLACE_OUTSIDE;
 
-	if (covers(layout, live, &layout->all[nr]) == outside)
+	if (covers(layout, live, nr) == outside)
 		layout->places[nr] |= GPU_PLACE_OMIT;
 }
 
@@ -162,10 +163,9 @@ static void places_reset(struct gpu_memory_layout *layout, const struct gpu_memo
 
 	for (i = 0; i < process->nr_events; i++) {
 		nr = process->events[i].allocation;
+		layout->tensors[nr] = 0;
 		if (is_tensor(&layout->all[nr]))
 			layout->places[nr] = 0;
-		else
-			layout->places[nr] &= GPU_PLACE_OMIT;
 	}
 }
 
@@ -303,8 +303,9 @@ int gpu_memory_layout_init(struct gpu_memory_layout *layout, const struct gpu_me
 	*layout = (struct gpu_memory_layout){ 0 };
 	layout->all = gpu_memory_log_all(log, &layout->nr);
 	layout->places = calloc(layout->nr + 1, 1);
+	layout->tensors = calloc(layout->nr + 1, sizeof(*layout->tensors));
 	layout->events = malloc((2 * layout->nr + 1) * sizeof(*layout->events));
-	if (!layout->places || !layout->events)
+	if (!layout->places || !layout->tensors || !layout->events)
 		err = -ENOMEM;
 	if (!err) {
 		events_make(layout);
@@ -328,5 +329,6 @@ void gpu_memory_layout_fini(struct gpu_memory_layout *layout)
 	free(layout->processes);
 	free(layout->events);
 	free(layout->places);
+	free(layout->tensors);
 	*layout = (struct gpu_memory_layout){ 0 };
 }

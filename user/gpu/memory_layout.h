@@ -18,7 +18,6 @@ struct gpu_memory_log;
 /* Bits for each allocation. */
 #define GPU_PLACE_OMIT 1U /* it contradicts others, as events were lost */
 #define GPU_PLACE_OUTSIDE 2U /* a tensor in memory that the log does not have */
-#define GPU_PLACE_USED 4U /* memory with tensors */
 
 struct gpu_memory_event {
 	uint32_t allocation; /* index */
@@ -41,6 +40,8 @@ struct gpu_memory_layout {
 	const struct gpu_allocation *all;
 	size_t nr;
 	uint8_t *places; /* for each allocation */
+	/* For memory of the driver: index + 1 of the first tensor in it, 0: none was seen. */
+	uint32_t *tensors;
 	struct gpu_memory_event *events;
 	size_t nr_events;
 	struct gpu_memory_process *processes;

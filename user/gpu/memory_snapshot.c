@@ -206,8 +206,15 @@ static void frames_put(struct writer *w, uint32_t nr)
 /* Is the memory of the driver in use as a whole, by a program that is not PyTorch? */
 static bool is_own_block(const struct writer *w, uint32_t nr)
 {
-	return w->layout.all[nr].kind != GPU_MEMORY_TENSOR &&
-	       !(w->layout.places[nr] & GPU_PLACE_USED);
+	return w->layout.all[nr].kind != GPU_MEMORY_TENSOR && !w->layout.tensors[nr];
+}
+
+/* PyTorch has segments for each stream, but takes them from the driver without one. */
+static uint64_t stream_of(const struct writer *w, const struct gpu_allocation *of)
+{
+	uint32_t tensor = w->layout.tensors[of - w->layout.all];
+
+	return tensor ? w->layout.all[tensor - 1].stream : of->stream;
 }
 
 /* The segments at the end */
@@ -322,7 +329,7 @@ static void segment_write(struct writer *w, const struct segment *segment, size_
 	number_put(w, WORD_DEVICE, device);
 	number_put(w, WORD_ADDRESS, segment->range.va);
 	number_put(w, WORD_TOTAL_SIZE, bytes);
-	number_put(w, WORD_STREAM, segment->of ? segment->of->stream : 0);
+	number_put(w, WORD_STREAM, segment->of ? stream_of(w, segment->of) : 0);
 	word_put(w, WORD_SEGMENT_TYPE, bytes > LARGE_BYTES ? WORD_LARGE : WORD_SMALL);
 	word_write(w, WORD_SEGMENT_POOL_ID);
 	pickle_pair(&w->pickle, 0, 0);
@@ -361,7 +368,7 @@ static void event_write(struct writer *w, const struct gpu_memory_event *event, 
 	word_put(w, WORD_ACTION, action);
 	number_put(w, WORD_ADDR, of->va);
 	number_put(w, WORD_SIZE, of->bytes);
-	number_put(w, WORD_STREAM, of->stream);
+	number_put(w, WORD_STREAM, stream_of(w, of));
 	number_put(w, WORD_TIME_US, (ns - w->ask->start_ns + w->ask->start_wall_ns) / 1000);
 	frames_put(w, event->ends ? of->end_stack : of->stack);
 	pickle_dict_close(&w->pickle);

@@ -17,9 +17,10 @@ MIB = 1 << 20
 STREAM = 0x7e0000001000
 RESERVED = 0x600000000000
 EVENTS = []
-SEGMENTS = {}  # address to [size, where, {address of a block: [size, where]}]
+GROWN = {}  # address to the event of a segment, whose stream is that of the first tensor in it
+SEGMENTS = {}  # address to [size, where, {address of a block: [size, where, ...]}]
 CUDA, TORCH = (ctypes.CDLL(os.path.join(sys.argv[2], name)) for name in ("libcuda.so.1", "libc10_cuda.so"))
-TORCH.fake_c10_malloc.restype = c_uint64
+TORCH.fake_c10_malloc.restype = TORCH.fake_c10_malloc_inlined.restype = c_uint64
 RANDOM = random.Random(int(os.environ.get("SEED", "1")))
 
 
@@ -32,6 +33,7 @@ def cuda(name, *arguments):
 def note(action, va, size, where, stream=0):
     EVENTS.append({"action": action, "addr": va, "size": size, "stream": stream, "where": where,
                    "time_ns": time.time_ns()})
+    return EVENTS[-1]
 
 
 def note_free(va, size, where, stream=0):
@@ -42,14 +44,14 @@ def note_free(va, size, where, stream=0):
 def py_grow(size):
     va = c_uint64()
     cuda("cuMemAlloc_v2", byref(va), size)
-    note("segment_alloc", va.value, size, "py_grow")
+    GROWN[va.value] = note("segment_alloc", va.value, size, "py_grow")
     SEGMENTS[va.value] = [size, "py_grow", {}]
     return va.value
 
 
 def py_shrink(va):
     cuda("cuMemFree_v2", va)
-    note("segment_free", va, SEGMENTS.pop(va)[0], "py_shrink")
+    note("segment_free", va, SEGMENTS.pop(va)[0], "py_shrink", GROWN.pop(va)["stream"])
 
 
 def py_buffer(size, stream=0):
@@ -81,14 +83,19 @@ def blocks_at(va):
 
 def py_tensor(va, size):
     TORCH.fake_c10_place(c_uint64(va))
-    TORCH.fake_c10_malloc(c_uint64(size), c_uint64(STREAM))
-    note("alloc", va, size, "py_tensor")
-    blocks_at(va)[va] = [size, "py_tensor"]
+    stream = RANDOM.choice((0, STREAM))
+    RANDOM.choice((TORCH.fake_c10_malloc, TORCH.fake_c10_malloc_inlined))(c_uint64(size), c_uint64(stream))
+    note("alloc", va, size, "py_tensor", stream)
+    for base, event in GROWN.items():
+        if base < va + size and va < base + event["size"] and "tensor" not in event:
+            event.update(stream=stream, tensor=va)
+    blocks_at(va)[va] = [size, "py_tensor", stream]
 
 
 def py_drop(va):
     TORCH.fake_c10_free(c_uint64(va))
-    note_free(va, blocks_at(va).pop(va)[0], "py_drop")
+    size, _, stream = blocks_at(va).pop(va)
+    note_free(va, size, "py_drop", stream)
 
 
 def driver():
@@ -146,12 +153,12 @@ def py_map(va, size):
     cuda("cuMemCreate", byref(handle), size, None, 0)
     cuda("cuMemMap", va, size, 0, handle.value, 0)
     cuda("cuMemRelease", handle.value)
-    note("segment_map", va, size, "py_map")
+    GROWN[va] = note("segment_map", va, size, "py_map")
 
 
 def py_unmap(va, size):
     cuda("cuMemUnmap", va, size)
-    note("segment_unmap", va, size, "")
+    note("segment_unmap", va, size, "", GROWN.pop(va)["stream"])
 
 
 def expandable():
