@@ -150,6 +150,7 @@ struct bpfprof_gpu_site {
 	__u32 pad;
 	struct bpfprof_gpu_value va; /* the allocated or freed address; GC: generation */
 	struct bpfprof_gpu_value bytes;
+	struct bpfprof_gpu_value stream;
 };
 
 /* Element of the array map gpu_files: facts about one hooked library. */
@@ -219,8 +220,12 @@ struct bpfprof_gpu_call {
 	 * handle; MEMORY_MAP (of key.handle), MEMORY_UNMAP: address.
 	 */
 	__u64 va;
-	/* LAUNCH, GRAPH: when the idle time began (struct bpfprof_gpu_waits); else 0. */
-	__u64 idle_ns;
+	union {
+		/* LAUNCH, GRAPH: when the idle time began (struct bpfprof_gpu_waits); else 0. */
+		__u64 idle_ns;
+		/* ALLOC of a site: the stream, by which sites do not count (key.stream). */
+		__u64 site_stream;
+	};
 	__s32 result;
 	__u32 flags; /* BPFPROF_CALL_* */
 };
@@ -579,7 +584,7 @@ enum bpfprof_gpu_counter {
 
 _Static_assert(sizeof(struct bpfprof_gpu_function) == 16, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_key) == 56, "wire");
-_Static_assert(sizeof(struct bpfprof_gpu_site) == 24, "wire");
+_Static_assert(sizeof(struct bpfprof_gpu_site) == 32, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_count) == 48, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_call) == BPFPROF_CALL_BYTES, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_open) == 112, "wire");

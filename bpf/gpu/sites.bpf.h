@@ -160,6 +160,7 @@ int gpu_site(struct pt_regs *ctx)
 	call->begin_ns = bpf_ktime_get_ns();
 	call->va = site_value(ctx, &site->va);
 	call->bytes = site_value(ctx, &site->bytes);
+	call->site_stream = site_value(ctx, &site->stream);
 	call->flags = BPFPROF_CALL_INSIDE | (step == STEP_NONE ? BPFPROF_CALL_OUTSIDE : 0);
 	t->last_ns = call->begin_ns;
 	comm_copy(t->comm, task);

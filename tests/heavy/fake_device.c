@@ -18,6 +18,7 @@
 #define MAX_KERNELS 65536
 #define FIRST_HANDLE 0x6e0000000000
 #define HANDLE_BYTES 64
+#define FIRST_STREAM 0x6f0000000000
 #define SEGMENT_BYTES (2UL << 20) /* what is allocated begins at a multiple of it */
 #define PROPERTIES_BYTES 1008 /* of CUDA 13's struct cudaDeviceProp */
 #define NAME_BYTES 256
@@ -212,6 +213,15 @@ API int cudaDeviceGetAttribute(int *ret, int attribute, int device)
 API int cudaThreadExchangeStreamCaptureMode(int *ret)
 {
 	return number(ret, 0);
+}
+
+API int cudaStreamCreateWithPriority(void **ret, unsigned int flags, int priority)
+{
+	static uintptr_t next = FIRST_STREAM;
+
+	(void)flags, (void)priority;
+	*ret = (void *)next++;
+	return 0;
 }
 
 API int cudaStreamIsCapturing(void *stream, int *ret)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A torch process that says what it did. argv: addresses of words in libc10_cuda.so.
 
-Says "ready", then answers each line "look" by its libraries and what these words hold, and "work" by what it
-allocated and launched, as torch itself and fake_device.c, if that is preloaded, have it.
+Says "ready", then answers each line "look" by its libraries and what these words hold, "work" by what it allocated and
+launched, as torch itself and fake_device.c, if that is preloaded, have it, and "history" by torch's own history of what
+it then allocates and frees.
 """
 
 import ctypes
@@ -77,13 +78,40 @@ def work():
             "launches": grown(launches(), launched)}
 
 
+def forward():
+    """Of a net whose layers keep some, while others pass by."""
+    kept = []
+    for i in range(1, 40):
+        kept.append(torch.empty(1000 * i, device="cuda"))
+        torch.empty(300000 * i, device="cuda")
+        if i % 3 == 0:
+            del kept[i % 2]
+    return kept
+
+
+def history():
+    torch.cuda.memory._record_memory_history(stacks="python")
+    weights()
+    kept = forward()
+    with torch.cuda.stream(torch.cuda.Stream()):
+        HELD.append(torch.empty(5 << 20, dtype=torch.uint8, device="cuda"))
+        beside = forward()
+    del kept[5:], beside[:9], HELD[-2:-1]
+    torch.cuda.empty_cache()
+    activations(1)
+    snapshot = torch.cuda.memory._snapshot()
+    torch.cuda.memory._record_memory_history(enabled=None)
+    HELD.append((kept, beside))
+    return {name: snapshot[name] for name in ("segments", "device_traces")}
+
+
 def main():
     if torch.cuda.is_available():
         HELD.append(torch.empty(8192, dtype=torch.uint8, device="cuda"))
         activations(1)
     print("ready", flush=True)
     for line in sys.stdin:
-        print(json.dumps({"look": look, "work": work}[line.strip()]()), flush=True)
+        print(json.dumps({"look": look, "work": work, "history": history}[line.strip()]()), flush=True)
     os._exit(0)
 
 

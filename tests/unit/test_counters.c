@@ -22,6 +22,7 @@
 #include "gpu/graphs.h"
 #include "gpu/handle_generations.h"
 #include "gpu/inflight.h"
+#include "gpu/memory_log.h"
 #include "gpu/monitor.h"
 #include "gpu/trace.h"
 #include "gpu/waits.h"
@@ -63,6 +64,7 @@ static const struct counter *const tables[] = {
 	gap_sampler_counters,
 	absent_ranks_counters,
 	gpu_trace_counters,
+	gpu_memory_log_counters,
 	memory_counters,
 	allocation_counters,
 	record_timeline_counters,

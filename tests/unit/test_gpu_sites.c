@@ -81,9 +81,13 @@ Test(gpu_sites, of_torch)
 	cr_expect(sites[1].wire.va.kind == GPU_VALUE_MEMORY && sites[1].wire.va.reg == 5 &&
 		  sites[1].wire.va.off == -16 && sites[1].wire.va.bytes == 8);
 	cr_expect_eq(sites[1].wire.bytes.off, -24);
+	cr_expect(sites[0].wire.stream.kind == GPU_VALUE_MEMORY &&
+		  sites[0].wire.stream.off == -104);
+	cr_expect_eq(sites[1].wire.stream.kind, GPU_VALUE_REGISTER);
 	cr_expect_eq(sites[1].off, sites[0].off + 1);
 	cr_expect_str_eq(name_of(&sites[2]), "pytorch:free");
 	cr_expect_eq(sites[2].wire.bytes.kind, GPU_VALUE_NONE);
+	cr_expect_eq(sites[2].wire.stream.kind, GPU_VALUE_NONE);
 	cr_expect(sites[0].semaphore_off && sites[0].semaphore_off == sites[2].semaphore_off);
 }
 

@@ -306,7 +306,7 @@ Test(options, refusals)
 		{ "--event instructions", "--event instructions: ", "cpu-clock or cycles" },
 		{ "--event cycles --clock timer", "--event cycles: ", "--clock timer" },
 		{ "--format json",
-		  "--format json: ", "trace, pprof, folded, html, svg, speedscope or raw" },
+		  "--format json: ", "trace, pickle, pprof, folded, html, svg, speedscope or raw" },
 		{ "--split thread", "--split thread: ", "node, pod or process" },
 		{ "-o x.txt", "-o x.txt: ", ".pb.gz" },
 		{ "-o x", "-o x: ", "--format" },

@@ -28,6 +28,7 @@
 #include "gpu/inflight.h"
 #include "gpu/job.h"
 #include "gpu/launch_library.h"
+#include "gpu/memory_log.h"
 #include "gpu/trace.h"
 #include "kernel/probes/gpu_probes.h"
 #include "kernel/probes/uprobe_multi.h"
@@ -293,6 +294,8 @@ static int open_all(struct gpu_job *job)
 					  AGGREGATE_BYTES);
 	if (status)
 		return status;
+	if (job->memory_log)
+		call_table_log_memory(job->watch.table, job->memory_log);
 	job->watch.choose = choose;
 	job->watch.ended = on_end;
 	job->watch.arg = job;
@@ -355,6 +358,7 @@ static int run_with(struct gpu_job *job)
 	gpu_monitor_close(&job->watch);
 	sampler_close(&job->sampler);
 	gpu_trace_free(job->trace);
+	gpu_memory_log_free(job->memory_log);
 	launch_library_free(job->launch_library);
 	return status;
 }

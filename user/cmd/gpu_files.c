@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The files of `bpfprof gpu`. */
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,6 +14,8 @@
 #include "cmd/gpu_parts.h"
 #include "cmd/output_files.h"
 #include "formats/output.h"
+#include "gpu/memory_log.h"
+#include "gpu/memory_snapshot.h"
 #include "gpu/job.h"
 #include "options/gpu_options.h"
 #include "profile/profile.h"
@@ -44,23 +48,39 @@ int gpu_files_check(const struct gpu_job *job)
 	return EXIT_DONE;
 }
 
-/* The first output that is a trace, or the first that is not; NULL: there is no such output. */
-static const char *first_pattern(const struct gpu_job *job, bool trace)
+/* The first output of that format; NULL: there is none. */
+static const char *first_pattern(const struct gpu_job *job, enum output_format format)
 {
 	const struct record_options *record = &job->options->record;
 	size_t i;
 
 	for (i = 0; i < record->nr_outputs; i++)
-		if ((record->outputs[i].format == OUTPUT_TRACE) == trace)
+		if (record->outputs[i].format == format)
 			return record->outputs[i].path;
 	return NULL;
+}
+
+static bool needs_profile(const struct gpu_job *job)
+{
+	const struct record_options *record = &job->options->record;
+	size_t i;
+
+	for (i = 0; i < record->nr_outputs; i++)
+		if (record->outputs[i].format != OUTPUT_TRACE)
+			return true;
+	return false;
 }
 
 int gpu_files_start(struct gpu_job *job)
 {
 	__cleanup(buf_fini) struct buf path = { .max = PATH_MAX };
-	const char *pattern = first_pattern(job, true);
+	const char *pattern = first_pattern(job, OUTPUT_TRACE);
 	int err;
+
+	if (first_pattern(job, OUTPUT_PICKLE) && gpu_memory_log_new(&job->memory_log)) {
+		log_error("%s", strerror(ENOMEM));
+		return EXIT_FAILED;
+	}
 
 	if (!pattern)
 		return EXIT_DONE;
@@ -73,6 +93,28 @@ int gpu_files_start(struct gpu_job *job)
 		  "FOLDER/NAME.json",
 		  pattern, strerror(-err));
 	return EXIT_FAILED;
+}
+
+/* profile: of the same calls, with their stacks. */
+static int memory_write(struct gpu_job *job, const struct profile *profile, const char *path)
+{
+	struct gpu_memory_snapshot snapshot = { .log = job->memory_log,
+						.table = job->watch.table,
+						.profile = profile,
+						.start_ns = job->start_ns,
+						.start_wall_ns = job->start_wall_ns };
+	uint64_t dropped = gpu_memory_log_nr_dropped(job->memory_log);
+	int err = output_write_by(path, gpu_memory_snapshot_write, &snapshot);
+
+	if (!err && dropped)
+		log_warn("%s: %" PRIu64 " allocations are missing: it has room for %u, and the "
+			 "ones that were freed first make room for new ones",
+			 path, dropped, GPU_MEMORY_LOG_MAX);
+	if (!err && snapshot.nr_omitted)
+		log_warn("%s: %" PRIu64 " allocations are missing: they contradict others, since "
+			 "events were lost",
+			 path, snapshot.nr_omitted);
+	return err;
 }
 
 /* profile: NULL if all files are traces. */
@@ -91,6 +133,8 @@ static int write_all(struct gpu_job *job, const struct gpu_snapshot *snapshot,
 		err = expand(&path, job, record->outputs[i].path);
 		if (!err && record->outputs[i].format == OUTPUT_TRACE)
 			err = gpu_trace_write(job, snapshot, path.data);
+		else if (!err && record->outputs[i].format == OUTPUT_PICKLE)
+			err = memory_write(job, profile, path.data);
 		else if (!err)
 			err = output_write(path.data, record->outputs[i].format, profile, &options);
 		if (output_files_report(record->outputs[i].path, path.data, err))
@@ -104,7 +148,7 @@ int gpu_files_write(struct gpu_job *job, const struct gpu_snapshot *snapshot)
 	struct gpu_monitor_profile calls = { 0 };
 	int status, err;
 
-	if (!first_pattern(job, false))
+	if (!needs_profile(job))
 		return write_all(job, snapshot, NULL);
 	err = gpu_monitor_profile_make(&job->watch, snapshot, &calls);
 	if (err) {

@@ -165,7 +165,7 @@ static int choose_formats(void *object, struct buf *error)
 {
 	struct report_options *options = object;
 	const struct record_output *outputs = options->record.outputs;
-	int err = outputs_choose_formats(&options->record, false, error);
+	int err = outputs_choose_formats(&options->record, 0, error);
 
 	for (size_t i = 0; i < options->record.nr_outputs && options->diff && !err; i++)
 		if (outputs[i].format != OUTPUT_HTML && outputs[i].format != OUTPUT_SVG)

@@ -230,7 +230,7 @@ static const struct gpu_function functions[] = {
 	NCCL(ncclWaitSignal, COMM_END, .flags = WAITS, .handle = 3, .stream = 4),
 
 	/* Address, device, size, stream; address. */
-	TORCH("pytorch:malloc", ALLOC, .handle = 1, BYTES(3)),
+	TORCH("pytorch:malloc", ALLOC, .handle = 1, .stream = 4, BYTES(3)),
 	TORCH("pytorch:free", FREE, .handle = 1),
 	/* The generation; how many objects were freed. */
 	PYTHON("gc__start", GC, .extra = 1),

@@ -124,6 +124,8 @@ int gpu_sites_read(struct gpu_site sites[GPU_SITES_MAX], size_t *ret_nr, uint32_
 		if (nr == GPU_SITES_MAX)
 			return -E2BIG;
 		wire = &gpu_function(site.wire.function)->wire;
+		/* Without its stream, which not each probe has, a call still counts. */
+		value_fill(&probes[i], wire->stream, &site.wire.stream);
 		if (value_fill(&probes[i], wire->handle ? wire->handle : wire->extra,
 			       &site.wire.va) &&
 		    (!wire->handle || is_address(&site.wire.va)) &&

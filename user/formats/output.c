@@ -26,6 +26,7 @@ static const struct {
 		     const struct output_options *options);
 } formats[] = { [OUTPUT_INVALID] = { "", "", OUTPUT_BYTES, NULL },
 		[OUTPUT_TRACE] = { "trace", ".json", "application/json", NULL },
+		[OUTPUT_PICKLE] = { "pickle", ".pickle", OUTPUT_BYTES, NULL },
 #define ROW(VALUE, NAME, SUFFIX, TYPE) [OUTPUT_##VALUE] = { #NAME, SUFFIX, TYPE, NAME##_write },
 		OUTPUT_EACH(ROW)
 #undef ROW
@@ -37,8 +38,8 @@ enum output_format output_format_by_name(const char *name)
 {
 	enum output_format format;
 
-	for (format = OUTPUT_TRACE + 1; format < NR_FORMATS; format++)
-		if (!strcmp(name, formats[format].name))
+	for (format = OUTPUT_INVALID + 1; format < NR_FORMATS; format++)
+		if (formats[format].write && !strcmp(name, formats[format].name))
 			return format;
 	return OUTPUT_INVALID;
 }
@@ -62,8 +63,8 @@ enum output_format output_format_by_path(const char *path)
 {
 	enum output_format format;
 
-	for (format = OUTPUT_TRACE + 1; format < NR_FORMATS; format++)
-		if (output_has_suffix(path, formats[format].suffix))
+	for (format = OUTPUT_INVALID + 1; format < NR_FORMATS; format++)
+		if (formats[format].write && output_has_suffix(path, formats[format].suffix))
 			return format;
 	return OUTPUT_INVALID;
 }

@@ -45,7 +45,9 @@ struct profile;
 
 enum output_format {
 	OUTPUT_INVALID = 0,
-	OUTPUT_TRACE, /* .json: a Chrome trace; not made from a profile */
+	/* These two are not made from a profile alone; each command has a writer of its own. */
+	OUTPUT_TRACE, /* .json: a Chrome trace */
+	OUTPUT_PICKLE, /* .pickle: memory of GPUs over time */
 #define OUTPUT_VALUE(VALUE, NAME, SUFFIX, TYPE) OUTPUT_##VALUE,
 	OUTPUT_EACH(OUTPUT_VALUE)
 #undef OUTPUT_VALUE
@@ -74,7 +76,10 @@ struct output_options {
 	const char *caption; /* beside it; NULL = made from the profile */
 };
 
-/* By name, or by the suffix of path. OUTPUT_INVALID if unknown; never OUTPUT_TRACE. */
+/*
+ * By name, or by the suffix of path. OUTPUT_INVALID if unknown, and for formats that are not made from a
+ * profile.
+ */
 enum output_format output_format_by_name(const char *name);
 enum output_format output_format_by_path(const char *path);
 const char *output_suffix(enum output_format format); /* "" of OUTPUT_INVALID */

@@ -24,6 +24,7 @@
 struct aggregate;
 struct aggregate_input;
 struct call_table;
+struct gpu_memory_log;
 struct stats_reasons;
 
 #define CALL_TABLE_MAX_NAMES 32768 /* of all processes */
@@ -67,6 +68,12 @@ void call_table_free(struct call_table *table);
 
 /* This program is in the outermost pid namespace: the pid of a process is known without a stack. */
 void call_table_pids_are_own(struct call_table *table);
+
+/*
+ * Memory of the device is noted in the log from now on, too; it is borrowed. Stacks there are valid until
+ * call_table_next().
+ */
+void call_table_log_memory(struct call_table *table, struct gpu_memory_log *log);
 
 /* Records of the stream, in their order. */
 void call_table_stack(struct call_table *table, const struct aggregate_input *input,

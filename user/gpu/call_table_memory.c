@@ -2,6 +2,9 @@
 #include "gpu/call_table_state.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#include "gpu/memory_log.h"
 
 #define TENSOR_REST 8 /* tensors do not get this part (1/8) of the room for allocations */
 /* The limit of one allocation: no device has more, and sums of all do not overflow. */
@@ -49,6 +52,52 @@ static struct live_entry *live_find(const struct call_table *table, const struct
 	return hash_table_find(&table->live, key);
 }
 
+void call_table_log_memory(struct call_table *table, struct gpu_memory_log *log)
+{
+	table->memory_log = log;
+}
+
+static uint64_t returned_ns(const struct bpfprof_gpu_call *call)
+{
+	return call->begin_ns + call->ns;
+}
+
+/* Notes memory of the device in the log. Returns its number there, 0: it is not in it. */
+static uint32_t logged_add(struct call_table *table, const struct process_entry *process,
+			   const struct bpfprof_gpu_call *call, enum gpu_memory_kind kind,
+			   const struct stack_entry *stack)
+{
+	const struct gpu_allocation allocation = {
+		.va = call->va,
+		.bytes = call->bytes,
+		.stream = kind == GPU_MEMORY_TENSOR ? call->site_stream : call->key.stream,
+		.begin_ns = returned_ns(call),
+		.stack = stack ? stack->at.stack : GPU_MEMORY_NO_STACK,
+		.process = (uint16_t)process->index,
+		.kind = (uint8_t)kind,
+	};
+
+	return table->memory_log ? gpu_memory_log_add(table->memory_log, &allocation) : 0;
+}
+
+static void logged_end(struct call_table *table, uint32_t logged, uint64_t now_ns,
+		       const struct stack_entry *stack)
+{
+	if (table->memory_log)
+		gpu_memory_log_end(table->memory_log, logged, now_ns,
+				   stack ? stack->at.stack : GPU_MEMORY_NO_STACK);
+}
+
+/* The kind of what the function allocates; 0: it has no address of the device, or not yet. */
+static enum gpu_memory_kind kind_of(const struct gpu_function *function)
+{
+	if (function->space == GPU_SPACE_TENSOR)
+		return GPU_MEMORY_TENSOR;
+	return function->space == GPU_SPACE_DEVICE && strcmp(function->name, "cuMemCreate") != 0
+		       ? GPU_MEMORY_SEGMENT
+		       : GPU_MEMORY_INVALID;
+}
+
 /*
  * Tensors are far more than the driver's allocations; so a part of the room is kept for the latter.
  */
@@ -89,18 +138,23 @@ static void on_alloc(struct call_table *table, struct process_entry *process,
 	struct handle_key key = live_key(call, call->va);
 	struct call_table_memory *memory = memory_of(table, process, key.space);
 	struct live_entry *live = live_find(table, &key);
+	enum gpu_memory_kind kind = kind_of(gpu_function(call->key.function));
 	uint64_t bytes = call->bytes < MAX_ALLOCATION_BYTES ? call->bytes : MAX_ALLOCATION_BYTES;
 
 	if (call->result)
 		return;
-	if (live) /* its free raised no event */
+	if (live) { /* its free raised no event */
+		logged_end(table, live->logged, returned_ns(call), NULL);
 		live_remove(table, live);
+	}
 	memory->allocations++;
 	live = live_add(table, process, &key);
 	if (!live)
 		return;
 	live->bytes = bytes;
 	live->stack = stack;
+	if (kind)
+		live->logged = logged_add(table, process, call, kind, stack);
 	memory->live_bytes += bytes;
 	if (memory->live_bytes > memory->peak_bytes)
 		memory->peak_bytes = memory->live_bytes;
@@ -129,7 +183,7 @@ static bool is_uncounted(const struct bpfprof_gpu_call *call)
 }
 
 static void on_free(struct call_table *table, struct process_entry *process,
-		    const struct bpfprof_gpu_call *call)
+		    const struct bpfprof_gpu_call *call, const struct stack_entry *stack)
 {
 	struct handle_key key = live_key(call, call->va);
 	struct call_table_memory *memory = memory_of(table, process, key.space);
@@ -141,6 +195,7 @@ static void on_free(struct call_table *table, struct process_entry *process,
 	live = live_find(table, &key);
 	known = live && live->refs;
 	if (known) {
+		logged_end(table, live->logged, call->begin_ns, stack);
 		live->refs--;
 		freed = live_drop(table, live);
 	}
@@ -181,6 +236,7 @@ static uint64_t mappings_end(struct call_table *table, struct process_entry *pro
 
 	for (i = first; i < first + nr; i++) {
 		mapping = &process->mappings.all[i];
+		logged_end(table, mapping->logged, returned_ns(call), NULL);
 		key = live_key(call, mapping->handle);
 		live = live_find(table, &key);
 		if (!live || live->serial != mapping->serial)
@@ -236,6 +292,9 @@ static void on_map(struct call_table *table, struct process_entry *process,
 		table->mappings_lost++;
 		return;
 	}
+	if (!live->borrowed)
+		process->mappings.all[first].logged =
+			logged_add(table, process, call, GPU_MEMORY_MAPPING, live->stack);
 	table->nr_mappings++;
 	live->nr_mapped++;
 }
@@ -248,7 +307,7 @@ void call_table_memory_call(struct call_table *table, struct process_entry *proc
 		on_alloc(table, process, call, stack);
 		break;
 	case GPU_KIND_FREE:
-		on_free(table, process, call);
+		on_free(table, process, call, stack);
 		break;
 	case GPU_KIND_MEMORY_REF:
 		on_ref(table, process, call);

@@ -90,6 +90,7 @@ struct live_entry {
 	uint64_t serial; /* distinguishes it from earlier ones with the same key */
 	uint32_t refs, nr_mapped;
 	bool borrowed; /* allocated elsewhere or before the hooks: its bytes count 0 */
+	uint32_t logged; /* number of the allocation in the memory log, or 0 */
 	struct stack_entry *stack;
 };
 
@@ -118,6 +119,7 @@ struct call_table {
 	uint64_t nr_serials;
 	size_t nr_mappings;
 	struct gpu_graphs *graphs;
+	struct gpu_memory_log *memory_log; /* borrowed; NULL: no history of memory is wanted */
 	struct gpu_gaps_room gaps_room;
 	struct handle_generations *generations;
 	uint64_t nr_stacks;

@@ -13,6 +13,7 @@
 
 struct buf;
 struct gpu_inflight;
+struct gpu_memory_log;
 struct launch_library;
 struct gpu_options;
 struct gpu_recent;
@@ -35,6 +36,7 @@ struct gpu_job {
 	bool scoped; /* only the target processes are hooked */
 	struct gpu_trace *trace; /* NULL: no trace is written */
 	bool trace_closed;
+	struct gpu_memory_log *memory_log; /* NULL: no file shows memory over time */
 	uint64_t start_ns, start_wall_ns, end_ns; /* end_ns: 0 while it runs */
 };
 

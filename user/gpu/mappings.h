@@ -14,6 +14,8 @@ struct gpu_mapping {
 	uint64_t va, end;
 	uint64_t handle; /* of the mapped memory */
 	uint64_t serial; /* distinguishes memory with the same handle */
+	uint32_t logged; /* number of the allocation in the memory log, or 0 */
+	uint32_t pad;
 };
 
 struct gpu_mappings {

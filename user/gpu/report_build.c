@@ -10,6 +10,7 @@
 #include "gpu/absent_ranks.h"
 #include "gpu/gap_sampler.h"
 #include "gpu/inflight.h"
+#include "gpu/memory_log.h"
 #include "gpu/job.h"
 #include "gpu/recent.h"
 #include "gpu/trace.h"
@@ -190,6 +191,8 @@ void gpu_lost(struct gpu_job *job, const struct gpu_snapshot *snapshot, struct s
 	absent_ranks_lost(job->absent_ranks, lost);
 	if (job->trace)
 		gpu_trace_lost(job->trace, lost);
+	if (job->memory_log)
+		gpu_memory_log_lost(job->memory_log, lost);
 }
 
 static int libraries_fill(struct gpu_build *b)

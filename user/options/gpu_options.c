@@ -53,11 +53,12 @@ static const struct flag rows[] = {
 	  .refusal = "must be a number of seconds, or one like 30s, 5m, 2h" },
 	{ "output", "FILE",
 	  "write calls by stack, too; the suffix says how:\n" OUTPUT_SUFFIXES
-	  ";\n.json is a trace of each call, for Perfetto",
+	  ";\n.json is a trace of each call, for Perfetto; .pickle\n"
+	  "is memory over time, for PyTorch's memory viewer",
 	  OUTPUTS_ROW },
 	{ "format", "FORMAT",
-	  "trace, " OUTPUT_NAMES ",\n"
-	  "where the name does not say it (-o -)",
+	  OUTPUT_NAME_LIST ",\n"
+			   "trace or pickle, where the name does not say it (-o -)",
 	  OUTPUTS_FORMAT_ROW },
 	{ "max-trace-bytes", "BYTES", "of a trace: the newest calls are kept (256M)",
 	  OUTPUTS_TRACE_BYTES_ROW },
@@ -95,7 +96,7 @@ static int check_calls(void *object, struct buf *error)
 
 static int choose_formats(void *object, struct buf *error)
 {
-	return outputs_choose_formats(object, true, error);
+	return outputs_choose_formats(object, OUTPUTS_TRACES | OUTPUTS_PICKLES, error);
 }
 
 static int fill(void *object, struct buf *error)
@@ -135,6 +136,7 @@ static const char gpu_notes[] =
 	"  bpfprof gpu -p 1234 --once -d 10            one table of ten seconds\n"
 	"  bpfprof gpu -p 1234 -d 30 -o gpu.html       launches as a flame graph\n"
 	"  bpfprof gpu -p 1234 -d 5 -o gpu.json        every call, to be opened in Perfetto\n"
+	"  bpfprof gpu -p 1234 --tensors -o gpu.pickle  memory, for pytorch.org/memory_viz\n"
 	"  bpfprof gpu --worker '*policy*' -d 60       Ray workers of these classes\n"
 	"  bpfprof gpu --worker '*policy*' --steps 3:5  two steps of each of them\n"
 	"  bpfprof gpu --once --json                   for scripts\n";

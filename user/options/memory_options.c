@@ -79,7 +79,7 @@ static int choose_formats(void *object, struct buf *error)
 				    "--format trace: memory has no calls that begin and end");
 	if (options->allocations && !options->record.capture.nr_pids && !options->record.command)
 		return value_refuse(error, "--allocations: needs -p or a program to run after --");
-	err = outputs_choose_formats(&options->record, false, error);
+	err = outputs_choose_formats(&options->record, 0, error);
 	options->timeline = options->record.html && !options->allocations;
 	return err;
 }

@@ -212,7 +212,7 @@ static int choose_formats(void *object, struct buf *error)
 		 output_suffix(options->format ?: OUTPUT_HTML));
 	if (!options->nr_outputs)
 		err = outputs_take(options, path, error);
-	return err ?: outputs_choose_formats(options, true, error);
+	return err ?: outputs_choose_formats(options, OUTPUTS_TRACES, error);
 }
 
 static int check_timeline(void *object, struct buf *error)

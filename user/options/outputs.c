@@ -116,35 +116,61 @@ int outputs_take_format(void *object, const char *value, struct buf *why)
 	struct record_options *options = object;
 
 	(void)why;
-	options->format = strcmp(value, "trace") ? output_format_by_name(value) : OUTPUT_TRACE;
+	if (!strcmp(value, "trace"))
+		options->format = OUTPUT_TRACE;
+	else if (!strcmp(value, "pickle"))
+		options->format = OUTPUT_PICKLE;
+	else
+		options->format = output_format_by_name(value);
 	return options->format != OUTPUT_INVALID ? 0 : -EINVAL;
 }
 
-static enum output_format format_by_path(const char *path, bool traces)
+/* A .pickle is known everywhere, for a clear refusal. */
+static enum output_format format_by_path(const char *path, unsigned int more)
 {
 	enum output_format format = output_format_by_path(path);
 
-	return format == OUTPUT_INVALID && traces &&
-			       output_has_suffix(path, output_suffix(OUTPUT_TRACE))
-		       ? OUTPUT_TRACE
-		       : format;
+	if (format != OUTPUT_INVALID)
+		return format;
+	if (more & OUTPUTS_TRACES && output_has_suffix(path, output_suffix(OUTPUT_TRACE)))
+		return OUTPUT_TRACE;
+	if (output_has_suffix(path, output_suffix(OUTPUT_PICKLE)))
+		return OUTPUT_PICKLE;
+	return OUTPUT_INVALID;
 }
 
 /* A % form may expand to the suffix. */
-static enum output_format format_by_pattern(const char *path, bool traces)
+static enum output_format format_by_pattern(const char *path, unsigned int more)
 {
 	const struct output_names names = { .host = "h", .worker = "w" };
-	enum output_format format = format_by_path(path, traces);
+	enum output_format format = format_by_path(path, more);
 	__cleanup(buf_fini) struct buf expanded = { .max = PATH_MAX };
 
 	if (format != OUTPUT_INVALID)
 		return format;
 	if (output_expand_path(&expanded, path, &names) || buf_error(&expanded) || !expanded.data)
 		return OUTPUT_INVALID;
-	return format_by_path(expanded.data, traces);
+	return format_by_path(expanded.data, more);
 }
 
-int outputs_choose_formats(struct record_options *options, bool traces, struct buf *error)
+/* Adds the sentence that refuses a file without a format. */
+static void refuse_unknown(const char *path, unsigned int more, struct buf *error)
+{
+	bool standard = !strcmp(path, "-");
+
+	buf_add_str(error, "-o ");
+	text_add_typed(error, path);
+	buf_add_str(error, standard ? ": standard output needs --format " OUTPUT_NAMES
+				    : ": the name must end in " OUTPUT_SUFFIXES);
+	if (more & OUTPUTS_TRACES)
+		buf_add_str(error, standard ? ", or trace" : ", in .json for a trace");
+	if (more & OUTPUTS_PICKLES)
+		buf_add_str(error, standard ? ", or pickle" : ", in .pickle for memory over time");
+	if (!standard)
+		buf_add_str(error, ", or --format must say which is meant");
+}
+
+int outputs_choose_formats(struct record_options *options, unsigned int more, struct buf *error)
 {
 	enum output_format format = options->format;
 
@@ -153,23 +179,21 @@ int outputs_choose_formats(struct record_options *options, bool traces, struct b
 		struct record_output *output = &options->outputs[i];
 		bool standard = !strcmp(output->path, "-");
 
-		output->format =
-			standard ? OUTPUT_INVALID : format_by_pattern(output->path, traces);
+		output->format = standard ? OUTPUT_INVALID : format_by_pattern(output->path, more);
 		if (format != OUTPUT_INVALID &&
 		    (options->nr_outputs == 1 || output->format == OUTPUT_INVALID))
 			output->format = format;
 		options->trace |= output->format == OUTPUT_TRACE;
 		options->html |= output->format == OUTPUT_HTML;
+		if (output->format == OUTPUT_PICKLE && !(more & OUTPUTS_PICKLES)) {
+			buf_add_str(error, "-o ");
+			text_add_typed(error, output->path);
+			return value_refuse(error, ": only bpfprof gpu writes memory over time, "
+						   "a .pickle");
+		}
 		if (output->format != OUTPUT_INVALID)
 			continue;
-		buf_add_str(error, "-o ");
-		text_add_typed(error, output->path);
-		buf_add_str(error, standard ? ": standard output needs --format " OUTPUT_NAMES
-					    : ": the name must end in " OUTPUT_SUFFIXES);
-		if (traces)
-			buf_add_str(error, standard ? ", or trace" : ", in .json for a trace");
-		if (!standard)
-			buf_add_str(error, ", or --format must say which is meant");
+		refuse_unknown(output->path, more, error);
 		return -EINVAL;
 	}
 	if (options->max_trace_bytes && !options->trace)

@@ -19,7 +19,8 @@ struct buf;
 		.release = outputs_release
 #define OUTPUTS_FORMAT_ROW                                                                         \
 	FLAG_CUSTOM, FLAG_AT(struct record_options, format),                                       \
-		.take = outputs_take_format, .refusal = "format must be trace, " OUTPUT_NAMES
+		.take = outputs_take_format,                                                       \
+		.refusal = "format must be trace, pickle, " OUTPUT_NAMES
 #define OUTPUTS_TRACE_BYTES_ROW                                                                    \
 	FLAG_BYTES, FLAG_AT(struct record_options, max_trace_bytes),                               \
 		.min = 64ULL << 10, .max = 16ULL << 30,                                            \
@@ -34,10 +35,14 @@ void outputs_release(void *object);
 bool outputs_same_path(const char *a, const char *b);
 /* Checks a file name and its % forms. 0, -ENOMEM, or -EINVAL with the reason added to why. */
 int outputs_check_path(const char *path, struct buf *why);
+/* The formats that a command writes besides those of a profile: bits. */
+#define OUTPUTS_TRACES (1U << OUTPUT_TRACE)
+#define OUTPUTS_PICKLES (1U << OUTPUT_PICKLE)
+
 /*
- * Gives each file its format: by its name, else by --format. With traces a name that ends in .json is
- * a trace, OUTPUT_TRACE. 0, or -EINVAL with a sentence added to error.
+ * Gives each file its format: by its name, else by --format. more: OUTPUTS_* of the command. 0, or -EINVAL
+ * with a sentence added to error.
  */
-int outputs_choose_formats(struct record_options *options, bool traces, struct buf *error);
+int outputs_choose_formats(struct record_options *options, unsigned int more, struct buf *error);
 
 #endif

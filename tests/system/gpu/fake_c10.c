@@ -43,6 +43,12 @@ API unsigned int fake_c10_watched(void)
 	return (unsigned int)pytorch_malloc_semaphore + pytorch_free_semaphore;
 }
 
+/* The next tensor is there. */
+API void fake_c10_place(uint64_t va)
+{
+	next = va;
+}
+
 API uint64_t fake_c10_malloc(uint64_t bytes, uint64_t stream)
 {
 	uint64_t va = next;
@@ -72,6 +78,20 @@ API void fake_c10_free(uint64_t va)
 {
 	if (pytorch_free_semaphore)
 		PROBE(free, "-8@%0", "D"(va));
+}
+
+/* Tensors of one address, one after the other, now and then with a pause. */
+API void fake_c10_churn(uint64_t va, uint64_t bytes, unsigned int rounds)
+{
+	unsigned int i;
+
+	for (i = 0; i < rounds; i++) {
+		fake_c10_place(va);
+		fake_c10_malloc(bytes, 0);
+		fake_c10_free(va);
+		if (i % 500 == 0)
+			usleep(5000);
+	}
 }
 
 static struct {
