@@ -2,6 +2,7 @@
 """daemon --split pod: a folder per pod, each sample in one of them, and no other pod's names in it."""
 
 import contextlib
+import glob
 import os
 import secrets
 import signal
@@ -116,6 +117,40 @@ def pods(context):
         check(int(request.target[1]) == start, "from %s, not %d" % (request.target[1], start))
     context.note("%d files of pods, %d of the node" %
                  (len(wanted) - len(node), len(node)))
+
+
+@test(modes=CAPS)
+def memory(context):
+    """daemon --memory: what a pod holds is in its folder, a pod without samples too, and not in the node's files."""
+    containerd = containers.start(context)
+    full = image(containerd, context)
+    program = busy(context)
+    pids = {}
+    for name, argv in (("one.example", ["/app/busy", "60"]), ("asleep", ["/bin/busybox", "sleep", "60"])):
+        pids[name] = containerd.run(full, argv, pod=containers.Pod(name, ML)).pid
+    daemon = Daemon(context, "--memory", "--split", "pod", interval="2s")
+    paths = {name: wait_for_folder(daemon, ML + "/" + name, 2) for name in pids}
+    check(daemon.end() == 0, "exit status of the daemon")
+
+    def held(path):
+        """{pod: {pids}} of the last set but one, and the time line of its page."""
+        files = sorted(glob.glob(os.path.join(path, "memory-*.pb.gz")))[:-1]
+        check(files, "no memory in %s" % os.listdir(path))
+        with open(files[-1], "rb") as file:
+            profile = Pprof(file.read())
+        found = {}
+        for sample in profile.samples:
+            found.setdefault(sample["labels"].get("pod"), set()).add(sample["labels"]["pid"])
+        check(sum(sample["values"][1] for sample in profile.samples) > 0, "nothing held")
+        with open(files[-1].replace(".pb.gz", ".html"), encoding="utf-8") as file:
+            return found, file.read()
+
+    for name, path in paths.items():
+        found, page = held(path)
+        check(found == {name: {pids[name]}}, "%s: %s" % (name, found))
+        check('"timeline":{' in page and "peak" in page, "no time line")
+    found, _ = held(daemon.output)
+    check(set(found) == {None} and program.pid in found[None], "the node: %s" % found)
 
 
 @test(lock="pods")

@@ -5,6 +5,7 @@
 
 #include "base/strtab.h"
 #include "formats/output.h"
+#include "profile/history.h"
 #include "profile/parts.h"
 #include "made_profile.h"
 
@@ -209,6 +210,51 @@ Test(parts, calls)
 	cr_expect_eq(part.profile.call_values[0][PROFILE_MOVED_BYTES], 2048);
 	cr_expect_eq(part.profile.call_values[1][PROFILE_INUSE_BYTES], 512);
 	cr_expect(part.stats.samples == 1 && part.stats.truncated == 0);
+	profile_part_fini(&part);
+	profile_parts_free(parts);
+	made_free(profile);
+}
+
+/* Each part has the series of its processes, also of stacks without a sample, and a peak of its own. */
+Test(parts, history)
+{
+	static const int32_t kib[] = { 1, 9, 0, 5, 0, 7, 8, 8, 8, -2, 0, 0 };
+	struct profile *profile = made();
+	struct profile_history *history = profile_history_new(3, 4, 2);
+	struct profile_parts *parts;
+	struct profile_part part;
+
+	cr_assert(history);
+	history->what = "held";
+	history->nr_bands = 2;
+	history->bands[0] = strtab_add(profile->strings, "small");
+	history->bands[1] = strtab_add(profile->strings, "large");
+	history->series[0] = (struct history_series){ .process = 0, .stack = 0, .band = 1 };
+	history->series[1] = (struct history_series){ .process = 1, .stack = 3, .band = 2 };
+	history->series[2] = (struct history_series){ .process = 2, .stack = 1, .band = 0 };
+	history->series[3] = (struct history_series){ .process = 2, .stack = 2, .band = 1 };
+	memcpy(history->kib, kib, sizeof(kib));
+	history->ns[2] = 77;
+	profile->history = history;
+	cr_assert_eq(profile_parts_new(&parts, profile, PROFILE_CUT_PODS), 0);
+	cr_assert_eq(profile_part_make(parts, profile_parts_find(parts, "ml", "pod-a"), &part), 0);
+	history = part.profile.history;
+	expect_indexes(&part.profile);
+	cr_assert_eq(history->nr_series, 2);
+	cr_assert(history->nr_bands == 1 && history->peak == 1 && history->ns[2] == 77);
+	cr_expect_str_eq(strtab_get(profile->strings, history->bands[0]), "large");
+	cr_expect(history->series[0].band == 0 && history->series[1].band == 1);
+	cr_expect_lt(history->series[1].stack, part.profile.nr_stacks);
+	cr_expect(has_name(&part.profile, "[truncated]"), "of a stack without a sample of the pod");
+	cr_expect(history->total_kib[0] == 6 && history->total_kib[1] == 9 &&
+		  history->total_kib[2] == 7);
+	profile_part_fini(&part);
+	cr_assert_eq(profile_part_make(parts, profile_parts_find(parts, "ml", "pod-c"), &part), 0);
+	history = part.profile.history;
+	cr_assert_eq(history->nr_series, 2);
+	cr_expect_str_eq(strtab_get(profile->strings, history->bands[0]), "small");
+	cr_expect(history->series[0].band == 0 && history->series[1].band == 1);
+	cr_expect(history->total_kib[0] == 6 && history->kib[5] == 0);
 	profile_part_fini(&part);
 	profile_parts_free(parts);
 	made_free(profile);

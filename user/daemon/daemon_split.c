@@ -47,35 +47,50 @@ static void list_add(struct buf *list, const struct tree_name *name, const struc
 	buf_add(list, "", 1);
 }
 
-/* Both profiles of an interval, cut into parts; calls is NULL without --gpu. */
+enum kind { CPU, CALLS, MEMORY, NR_KINDS };
+
+/* The profiles of an interval, cut into parts; NULL: there is no profile of that kind. */
 struct split {
-	struct profile_parts *cpu, *calls;
-	const struct profile *memory; /* of all pods, in the set of the node; or NULL */
+	struct profile_parts *parts[NR_KINDS];
 	struct tree *tree;
 	struct buf *list;
 	struct write_result *result;
 };
 
-/* The parts of one pod, or of the processes in no pod. One of them may be NULL. */
-struct pair {
-	const struct profile_part *cpu, *calls;
+/* The parts of one pod, or of the processes in no pod. Some may be NULL. */
+struct pod {
+	struct profile_part *parts[NR_KINDS];
 };
 
-static int pod_write(struct daemon *daemon, const struct pair *pair, struct split *split)
+static struct profiles profiles_of(const struct pod *pod)
 {
-	const struct profile_part *part = pair->cpu ? pair->cpu : pair->calls;
+	return (struct profiles){
+		.cpu = pod->parts[CPU] ? &pod->parts[CPU]->profile : NULL,
+		.calls = pod->parts[CALLS] ? &pod->parts[CALLS]->profile : NULL,
+		.memory = pod->parts[MEMORY] ? &pod->parts[MEMORY]->profile : NULL,
+	};
+}
+
+static int pod_write(struct daemon *daemon, const struct pod *pod, struct split *split)
+{
+	const struct profile_part *part = pod->parts[CPU]     ? pod->parts[CPU]
+					  : pod->parts[CALLS] ? pod->parts[CALLS]
+							      : pod->parts[MEMORY];
+	struct profiles profiles = profiles_of(pod);
 	struct profile idle = part->profile;
-	const struct profiles profiles = { .cpu = pair->cpu ? &pair->cpu->profile : &idle,
-					   .calls = pair->calls ? &pair->calls->profile : NULL };
 	const char *names[2];
 	struct tree_name name;
 	struct store_set set;
 	struct store *store;
 	int err;
 
-	/* A pod that has only made calls has no samples. */
+	/* A pod that has only made calls, or holds memory, has no samples. */
 	idle.nr_samples = idle.nr_calls = 0;
 	idle.call_values = NULL;
+	idle.history = NULL;
+	idle.value = (struct profile_value){ 0 };
+	if (!profiles.cpu)
+		profiles.cpu = &idle;
 	tree_name_make(&name, part->namespace, part->pod);
 	names[0] = name.namespace;
 	names[1] = name.pod;
@@ -91,11 +106,9 @@ static int pod_write(struct daemon *daemon, const struct pair *pair, struct spli
 	return tree_add(split->tree, &name, &set);
 }
 
-static int node_write(struct daemon *daemon, const struct pair *pair, struct split *split)
+static int node_write(struct daemon *daemon, const struct pod *pod, struct split *split)
 {
-	const struct profiles profiles = { .cpu = &pair->cpu->profile,
-					   .calls = pair->calls ? &pair->calls->profile : NULL,
-					   .memory = split->memory };
+	const struct profiles profiles = profiles_of(pod);
 	struct write_result *result = split->result;
 	struct store_set set;
 	int err;
@@ -109,37 +122,33 @@ static int node_write(struct daemon *daemon, const struct pair *pair, struct spl
 	return tree_add(split->tree, NULL, &set);
 }
 
-/* Both indexes 0: the processes in no pod. One index 0: the pod has no such part. */
-static int pair_write(struct daemon *daemon, struct split *split, size_t cpu_index,
-		      size_t calls_index)
+/* By kind the index of the part, 0: the pod has none. All 0: the processes in no pod. */
+static int parts_write(struct daemon *daemon, struct split *split, const size_t indexes[NR_KINDS])
 {
-	bool node = !cpu_index && !calls_index;
-	struct profile_part cpu, calls;
-	struct pair pair = { 0 };
+	bool node = !indexes[CPU] && !indexes[CALLS] && !indexes[MEMORY];
+	struct profile_part parts[NR_KINDS];
+	struct pod pod = { 0 };
+	enum kind kind;
 	int err = 0;
 
-	if (cpu_index || node) {
-		err = profile_part_make(split->cpu, cpu_index, &cpu);
-		pair.cpu = err ? NULL : &cpu;
-	}
-	if (!err && split->calls && (calls_index || node)) {
-		err = profile_part_make(split->calls, calls_index, &calls);
-		pair.calls = err ? NULL : &calls;
+	for (kind = 0; kind < NR_KINDS && !err; kind++) {
+		if (!split->parts[kind] || (!indexes[kind] && !node))
+			continue;
+		err = profile_part_make(split->parts[kind], indexes[kind], &parts[kind]);
+		pod.parts[kind] = err ? NULL : &parts[kind];
 	}
 	if (!err)
-		err = node ? node_write(daemon, &pair, split) : pod_write(daemon, &pair, split);
-	if (pair.cpu)
-		profile_part_fini(&cpu);
-	if (pair.calls)
-		profile_part_fini(&calls);
+		err = node ? node_write(daemon, &pod, split) : pod_write(daemon, &pod, split);
+	for (kind = 0; kind < NR_KINDS; kind++)
+		if (pod.parts[kind])
+			profile_part_fini(pod.parts[kind]);
 	return err;
 }
 
-static void one_write(struct daemon *daemon, struct split *split, size_t cpu_index,
-		      size_t calls_index)
+static void one_write(struct daemon *daemon, struct split *split, const size_t indexes[NR_KINDS])
 {
 	struct write_result *result = split->result;
-	int err = pair_write(daemon, split, cpu_index, calls_index);
+	int err = parts_write(daemon, split, indexes);
 
 	if (err && !result->pods_failed++)
 		result->pods_error = err;
@@ -148,38 +157,44 @@ static void one_write(struct daemon *daemon, struct split *split, size_t cpu_ind
 		   &result->counts);
 }
 
-/* Does a pod that has made calls have no samples? */
-static bool is_idle(const struct split *split, size_t calls_index)
+/* Finds the parts of the pod that has that part of that kind. True: an earlier kind has one. */
+static bool find_others(const struct split *split, enum kind kind, size_t indexes[NR_KINDS])
 {
 	struct profile_part part;
-	bool idle;
+	bool earlier = false;
+	enum kind other;
 
-	if (profile_part_make(split->calls, calls_index, &part))
+	if (profile_part_make(split->parts[kind], indexes[kind], &part))
 		return false;
-	idle = !profile_parts_find(split->cpu, part.namespace, part.pod);
+	for (other = 0; other < NR_KINDS; other++) {
+		if (other == kind || !split->parts[other])
+			continue;
+		indexes[other] = profile_parts_find(split->parts[other], part.namespace, part.pod);
+		earlier |= other < kind && indexes[other];
+	}
 	profile_part_fini(&part);
-	return idle;
+	return earlier;
 }
 
 /* The node's set is written last: when it exists, the whole interval is written. */
-static int parts_write(struct daemon *daemon, struct split *split)
+static int pods_write(struct daemon *daemon, struct split *split)
 {
-	struct profile_part part;
-	size_t i, calls;
+	const size_t node[NR_KINDS] = { 0 };
+	enum kind kind;
+	size_t i;
 	int err;
 
-	for (i = 1; i < profile_parts_count(split->cpu); i++) {
-		calls = 0;
-		if (split->calls && !profile_part_make(split->cpu, i, &part)) {
-			calls = profile_parts_find(split->calls, part.namespace, part.pod);
-			profile_part_fini(&part);
+	for (kind = 0; kind < NR_KINDS; kind++) {
+		for (i = 1; split->parts[kind] && i < profile_parts_count(split->parts[kind]);
+		     i++) {
+			size_t indexes[NR_KINDS] = { 0 };
+
+			indexes[kind] = i;
+			if (!find_others(split, kind, indexes))
+				one_write(daemon, split, indexes);
 		}
-		one_write(daemon, split, i, calls);
 	}
-	for (i = 1; split->calls && i < profile_parts_count(split->calls); i++)
-		if (is_idle(split, i))
-			one_write(daemon, split, 0, i);
-	err = pair_write(daemon, split, 0, 0);
+	err = parts_write(daemon, split, node);
 	tree_prune(split->tree, &daemon->options->limits, 0, time_wall_ns() / NS_PER_SECOND,
 		   &split->result->counts);
 	return err;
@@ -201,23 +216,26 @@ int split_write(struct daemon *daemon, const struct profiles *profiles, struct w
 {
 	uint64_t now = time_wall_ns() / NS_PER_SECOND;
 	struct buf list;
-	struct split split = { .list = &list, .result = result, .memory = profiles->memory };
+	const struct profile *of_kind[NR_KINDS] = { profiles->cpu, profiles->calls,
+						    profiles->memory };
+	struct split split = { .list = &list, .result = result };
+	enum kind kind;
 	int err;
 
 	buf_init(&list, LIST_BYTES);
 	err = tree_open(&split.tree, daemon->store, now, &result->counts);
-	if (!err)
-		err = profile_parts_new(&split.cpu, profiles->cpu, PROFILE_CUT_PODS);
-	if (!err && profiles->calls)
-		err = profile_parts_new(&split.calls, profiles->calls, PROFILE_CUT_PODS);
+	for (kind = 0; kind < NR_KINDS && !err; kind++)
+		if (of_kind[kind])
+			err = profile_parts_new(&split.parts[kind], of_kind[kind],
+						PROFILE_CUT_PODS);
 	if (!err) {
 		tree_prune(split.tree, &daemon->options->limits, tree_last_bytes(split.tree), now,
 			   &result->counts);
-		err = parts_write(daemon, &split);
+		err = pods_write(daemon, &split);
 		list_give(daemon, &list);
 	}
-	profile_parts_free(split.cpu);
-	profile_parts_free(split.calls);
+	for (kind = 0; kind < NR_KINDS; kind++)
+		profile_parts_free(split.parts[kind]);
 	tree_close(split.tree);
 	buf_fini(&list);
 	return err;

@@ -32,6 +32,12 @@ struct profile_history {
 
 /* Room for that many moments, series and bands, all zero. NULL: no memory. */
 struct profile_history *profile_history_new(size_t nr_moments, size_t nr_series, size_t nr_bands);
+/*
+ * The series of some processes. to_process, to_stack: by index of the whole profile, the index in the part + 1, 0: it is
+ * not there. The totals are those of the series. NULL: no memory.
+ */
+struct profile_history *profile_history_part(const struct profile_history *whole,
+					     const uint32_t *to_process, const uint32_t *to_stack);
 void profile_history_free(struct profile_history *history);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "base/sorted.h"
 #include "base/strtab.h"
+#include "profile/history.h"
 
 /* Maps old indexes to new ones, for one kind of thing in the part that is being made. */
 struct remap {
@@ -229,6 +230,9 @@ static size_t collect(struct profile_parts *parts, const struct group *group)
 		if (sample->call)
 			use(&maps[CALLS], sample->call - 1);
 	}
+	for (i = 0; whole->history && i < whole->history->nr_series; i++)
+		if (maps[PROCESSES].to[whole->history->series[i].process])
+			use(&maps[STACKS], whole->history->series[i].stack);
 	for (i = 0; i < maps[STACKS].nr; i++) {
 		stack = &whole->stacks[maps[STACKS].used[i]];
 		nr += stack->nr;
@@ -268,6 +272,8 @@ static int arrays_new(struct profile *part, const struct profile_parts *parts, s
 	part->containers = calloc(part->nr_containers + 1, sizeof(*part->containers));
 	part->calls = NULL;
 	part->call_values = NULL;
+	part->beside = NULL;
+	part->history = NULL;
 	part->nr_calls = maps[CALLS].nr;
 	if (!part->samples || !part->stacks || !part->stack_locations || !part->locations ||
 	    !part->mappings || !part->processes || !part->containers)
@@ -414,6 +420,11 @@ int profile_part_make(struct profile_parts *parts, size_t index, struct profile_
 	err = arrays_new(&part.profile, parts, group->nr, nr);
 	if (!err)
 		fill(&part.profile, parts, group);
+	if (!err && whole->history) {
+		part.profile.history = profile_history_part(
+			whole->history, parts->maps[PROCESSES].to, parts->maps[STACKS].to);
+		err = part.profile.history ? 0 : -ENOMEM;
+	}
 	for (kind = 0; kind < NR_KINDS; kind++)
 		forget(&parts->maps[kind]);
 	if (err) {
