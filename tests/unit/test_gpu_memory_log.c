@@ -90,6 +90,13 @@ Test(gpu_memory_log, bounds)
 	cr_expect(!add(GPU_MEMORY_TENSOR, VA, 9));
 	all = gpu_memory_log_all(memory_log, &nr);
 	cr_expect(nr == GPU_MEMORY_LOG_MAX && all[first - 1].bytes == 9 && !all[first - 1].end_ns);
+	/* So does memory of a process that has ended, without a gap in the history of others. */
+	second_end = gpu_memory_log_complete_ns(memory_log);
+	gpu_memory_log_leave(memory_log, second);
+	gpu_memory_log_leave(memory_log, 0);
+	cr_expect(!all[second - 1].end_ns, "it is in use in the file");
+	cr_expect_eq(add(GPU_MEMORY_TENSOR, VA, 11), second);
+	cr_expect_eq(gpu_memory_log_complete_ns(memory_log), second_end);
 }
 
 Test(gpu_memory_log, implausible)

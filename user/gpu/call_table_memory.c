@@ -20,6 +20,10 @@ static struct call_table_memory *memory_of(struct call_table *table, struct proc
 
 void call_table_mappings_forget(struct call_table *table, struct process_entry *process)
 {
+	size_t i;
+
+	for (i = 0; table->memory_log && i < process->mappings.nr; i++)
+		gpu_memory_log_leave(table->memory_log, process->mappings.all[i].logged);
 	table->nr_mappings -= process->mappings.nr;
 	gpu_mappings_fini(&process->mappings);
 }
@@ -329,8 +333,11 @@ void call_table_memory_forget(struct call_table *table, struct process_entry *pr
 	if (!process->nr_live)
 		return;
 	hash_table_each(&table->live, live) {
-		if (live->key.pid == process->key.pid &&
-		    live->key.start_ns == process->key.start_ns)
-			live_remove(table, live);
+		if (live->key.pid != process->key.pid ||
+		    live->key.start_ns != process->key.start_ns)
+			continue;
+		if (table->memory_log)
+			gpu_memory_log_leave(table->memory_log, live->logged);
+		live_remove(table, live);
 	}
 }

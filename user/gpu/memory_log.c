@@ -10,7 +10,7 @@
 struct gpu_memory_log {
 	struct gpu_allocation *all;
 	size_t nr, cap;
-	uint32_t freed_first, freed_last; /* index + 1, 0: none was freed */
+	uint32_t first, last; /* of those that make room, index + 1, 0: none */
 	uint64_t complete_ns;
 	uint64_t dropped, implausible;
 };
@@ -38,12 +38,12 @@ static struct gpu_allocation *place_find(struct gpu_memory_log *log)
 	    !vec_grow(log->all, log->nr + 1, log->cap, GPU_MEMORY_LOG_MAX))
 		return &log->all[log->nr++];
 	log->dropped++;
-	if (!log->freed_first)
+	if (!log->first)
 		return NULL;
-	oldest = &log->all[log->freed_first - 1];
-	log->freed_first = oldest->next;
-	if (!log->freed_first)
-		log->freed_last = 0;
+	oldest = &log->all[log->first - 1];
+	log->first = oldest->next;
+	if (!log->first)
+		log->last = 0;
 	if (oldest->end_ns > log->complete_ns)
 		log->complete_ns = oldest->end_ns;
 	return oldest;
@@ -69,6 +69,21 @@ uint32_t gpu_memory_log_add(struct gpu_memory_log *log, const struct gpu_allocat
 	return (uint32_t)(place - log->all) + 1;
 }
 
+static void makes_room(struct gpu_memory_log *log, uint32_t nr)
+{
+	if (log->last)
+		log->all[log->last - 1].next = nr;
+	else
+		log->first = nr;
+	log->last = nr;
+}
+
+void gpu_memory_log_leave(struct gpu_memory_log *log, uint32_t nr)
+{
+	if (nr && nr <= log->nr)
+		makes_room(log, nr);
+}
+
 void gpu_memory_log_end(struct gpu_memory_log *log, uint32_t nr, uint64_t now_ns, uint32_t stack)
 {
 	struct gpu_allocation *allocation;
@@ -80,11 +95,7 @@ void gpu_memory_log_end(struct gpu_memory_log *log, uint32_t nr, uint64_t now_ns
 		return;
 	allocation->end_ns = now_ns > allocation->begin_ns ? now_ns : allocation->begin_ns + 1;
 	allocation->end_stack = stack;
-	if (log->freed_last)
-		log->all[log->freed_last - 1].next = nr;
-	else
-		log->freed_first = nr;
-	log->freed_last = nr;
+	makes_room(log, nr);
 }
 
 const struct gpu_allocation *gpu_memory_log_all(const struct gpu_memory_log *log, size_t *ret_nr)
@@ -108,7 +119,7 @@ uint64_t gpu_memory_log_nr_dropped(const struct gpu_memory_log *log)
 const struct counter gpu_memory_log_counters[] = {
 	{ COUNTER_GPU, "memory_history_no_room", AT(dropped),
 	  .help = "allocations that are not in a file of memory (`-o x.pickle`), over the limit: "
-		  "the ones that were freed first" },
+		  "the ones that were freed first, or whose process ended first" },
 	{ COUNTER_GPU, "memory_history_implausible", AT(implausible),
 	  .help = "allocations that are not in it: no device has such addresses or sizes" },
 	{ 0 },

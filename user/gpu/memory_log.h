@@ -5,7 +5,7 @@
 /*
  * The device memory of processes over time: each allocation with its begin, its end and the stacks of
  * both. It keeps a limited number of allocations. The ones that were freed first make room for new
- * ones; those in use stay. What a process holds when it ends stays in use.
+ * ones; those in use stay. Memory that a process held when it ended stays in use, and makes room, too.
  */
 
 #include <stddef.h>
@@ -18,7 +18,7 @@ struct stats_reasons;
 
 /*
  * 3.5 MiB, and 2.5 MiB while a file is written. Twice what a call table follows of one process at a time
- * (CALL_TABLE_MAX_PROCESS_LIVE), so at least half of it is history. Each has up to three events, and
+ * (CALL_TABLE_MAX_PROCESS_LIVE), so at least half of it is history. Each has two to five events, and
  * viewers get slow at some 100,000 of them.
  */
 #define GPU_MEMORY_LOG_MAX (1U << 16)
@@ -38,7 +38,7 @@ struct gpu_allocation {
 	uint64_t stream;
 	uint64_t begin_ns, end_ns; /* CLOCK_MONOTONIC; end 0: in use */
 	uint32_t stack, end_stack; /* of the aggregate, or NO_STACK */
-	uint32_t next; /* the allocation that was freed next: index + 1 */
+	uint32_t next; /* the allocation that makes room next: index + 1 */
 	uint16_t process; /* of call_table_processes() */
 	uint8_t kind; /* enum gpu_memory_kind */
 	uint8_t pad;
@@ -52,6 +52,9 @@ void gpu_memory_log_free(struct gpu_memory_log *log); /* NULL is fine */
 uint32_t gpu_memory_log_add(struct gpu_memory_log *log, const struct gpu_allocation *allocation);
 /* The allocation with that number is freed; the number is not valid any more. 0 is fine. */
 void gpu_memory_log_end(struct gpu_memory_log *log, uint32_t nr, uint64_t now_ns, uint32_t stack);
+
+/* The process of that allocation has ended; the number is not valid any more. 0 is fine. */
+void gpu_memory_log_leave(struct gpu_memory_log *log, uint32_t nr);
 
 /* Borrowed, in no order. */
 const struct gpu_allocation *gpu_memory_log_all(const struct gpu_memory_log *log, size_t *ret_nr);
