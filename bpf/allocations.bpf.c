@@ -122,7 +122,7 @@ static __always_inline bool is_in(__u64 ret, const struct bpfprof_alloc_range *r
 	return ret > range->start && ret <= range->end;
 }
 
-/* Does the allocator itself make the call? Then it counts already. A mmap counts only if that is certain. */
+/* Does the allocator itself make the call? Then the outer call counts. A mmap counts only if that is certain. */
 static __always_inline bool is_inner(struct pt_regs *ctx, struct task_struct *task, __u32 kind)
 {
 	__u32 pid = task->tgid;
@@ -159,6 +159,8 @@ static __always_inline bool call_begins(struct pt_regs *ctx, struct task_struct 
 		return false;
 	}
 	open.bytes = bytes_asked(ctx, kind);
+	if (open.bytes > BPFPROF_USER_VA_END)
+		open.bytes = BPFPROF_USER_VA_END;
 	open.rate = control->bytes;
 	open.sampled = is_sampled(open.bytes, open.rate) && !is_inner(ctx, task, kind);
 	if (kind == ALLOC_REALLOC)
@@ -181,7 +183,7 @@ static __always_inline void block_add(struct bpfprof_alloc_control *control,
 				      struct task_struct *task, __u64 va, __u64 bytes, __u64 rate)
 {
 	struct bpfprof_block_key key = { .va = va, .pid = task->tgid };
-	struct bpfprof_block block = { .bytes = bytes > rate ? bytes : rate };
+	struct bpfprof_block block = { .bytes = bytes > rate ? bytes : rate }, old;
 	struct unwind_reader *r = scratch_take();
 
 	if (!r) {
@@ -189,16 +191,15 @@ static __always_inline void block_add(struct bpfprof_alloc_control *control,
 		return;
 	}
 	block.id = __sync_fetch_and_add(&control->last_id, 1) + 1;
-	if (!bpf_map_update_elem(&held_blocks, &key, &block, BPF_NOEXIST)) {
-		alloc_count(control, ALLOC_COUNT_SAMPLED);
-	} else if (!bpf_map_update_elem(&held_blocks, &key, &block, BPF_EXIST)) {
-		alloc_count(control, ALLOC_COUNT_SAMPLED);
+	/* Its end was not seen, or it is memory that mmap maps over. */
+	if (block_take(control, key.pid, va, &old))
 		alloc_count(control, ALLOC_COUNT_REPLACED);
-	} else {
+	if (bpf_map_update_elem(&held_blocks, &key, &block, BPF_ANY)) {
 		alloc_count(control, ALLOC_COUNT_FULL);
 		r->busy = 0;
 		return;
 	}
+	alloc_count(control, ALLOC_COUNT_SAMPLED);
 	__sync_fetch_and_add(&control->held_bytes, block.bytes);
 	sample_fill(r, task, block.bytes, BPFPROF_SAMPLE_USER_MODE | BPFPROF_SAMPLE_BLOCK);
 	r->rec.sample.block = block.id;
@@ -252,7 +253,7 @@ static __always_inline void call_returns(struct pt_regs *ctx, struct task_struct
 	}
 	begin_ns = bpf_ktime_get_ns();
 	block_add(control, task, va, open.bytes, open.rate);
-	cost->stack_ns += bpf_ktime_get_ns() - begin_ns;
+	__sync_fetch_and_add(&cost->stack_ns, bpf_ktime_get_ns() - begin_ns);
 }
 
 static __always_inline struct bpfprof_alloc_cost *cost_find(struct task_struct *task)
@@ -273,11 +274,11 @@ int alloc_session(struct pt_regs *ctx)
 		return 1;
 	/* At the end it is the address after the call. */
 	if (regs_pc(ctx) != bpf_get_func_ip(ctx)) {
-		cost->returns++;
+		__sync_fetch_and_add(&cost->returns, 1);
 		call_returns(ctx, task, cost);
 		return 0;
 	}
-	cost->calls++;
+	__sync_fetch_and_add(&cost->calls, 1); /* it may be preempted */
 	return !call_begins(ctx, task, bpf_get_attach_cookie(ctx));
 }
 
@@ -290,7 +291,7 @@ int alloc_enter(struct pt_regs *ctx)
 
 	if (!cost)
 		return 0;
-	cost->calls++;
+	__sync_fetch_and_add(&cost->calls, 1);
 	/* An earlier call at this place may never have returned. */
 	if (!call_begins(ctx, task, bpf_get_attach_cookie(ctx)))
 		bpf_map_delete_elem(&open_allocations, &key);
@@ -305,7 +306,7 @@ int alloc_return(struct pt_regs *ctx)
 
 	if (!cost)
 		return 0;
-	cost->returns++;
+	__sync_fetch_and_add(&cost->returns, 1);
 	call_returns(ctx, task, cost);
 	return 0;
 }

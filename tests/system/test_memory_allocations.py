@@ -17,7 +17,7 @@ from test_wall import some_pythons
 PAIRED = True
 SAMPLE = 16 << 10
 OWN = {"small", "big", "before", "zeroed", "aligned", "grown", "churn", "of_thread", "failing", "mapped",
-       "spike", "objects", "rows", "wide", "vectors", "maps", "gone", "boxes", "zeroes", "jumps", "stays", "handled", "on_signal"}
+       "spike", "over", "objects", "rows", "wide", "vectors", "maps", "gone", "boxes", "zeroes", "jumps", "stays", "handled", "on_signal"}
 TYPES = ["alloc_objects/count", "alloc_space/bytes", "inuse_objects/count", "inuse_space/bytes"]
 ROW = re.compile(r"^ *([\d.]+) (B|KiB|MiB|GiB) +[\d.]+% +\d+ (?: +[\d.]+ (?:B|KiB|MiB|GiB)){2} +(\w+)",
                  re.M)
@@ -357,6 +357,17 @@ def python_functions(context):
         context.note(python.name)
         compare(context, memory.table(holder.pid),
                 {name: max(0, held) for name, held in holder.held.items()}, 1 << 20)
+
+
+@test()
+def mapped_over(context):
+    """More maps over the same place than blocks are kept: none of them fills the sample."""
+    program = Allocator(context)
+    memory = Allocations(context, "-p", program.pid)
+    program.run("over", 40000)
+    program.run("small", 8)
+    memory.end().check(program)
+    check(memory.stats["memory"]["blocks_end_not_seen"] == 39999, "%s" % memory.stats["memory"])
 
 
 @test()

@@ -6,7 +6,7 @@
 #include "kernel/probes/alloc_probes.h"
 
 #define ANOTHER_KERNEL "a kernel built with CONFIG_TRACEPOINTS; all but memory works without"
-#define NO_KILLS "none is needed; what a process held is shown, but not that it was killed"
+#define NO_KILLS "none is needed; memory of a killed process is shown, without the kill"
 
 static void add_resident(struct requirements *reqs)
 {

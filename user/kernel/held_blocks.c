@@ -81,7 +81,9 @@ int held_blocks_each(struct held_blocks *held, held_block_fn fn, void *arg)
 bool held_blocks_are_many(const struct held_blocks *held)
 {
 	return held_blocks_count(held, ALLOC_COUNT_SAMPLED) - held->nr_dropped >
-		       held_blocks_count(held, ALLOC_COUNT_FREED) + BPFPROF_HELD_BLOCKS_HIGH &&
+		       held_blocks_count(held, ALLOC_COUNT_FREED) +
+			       held_blocks_count(held, ALLOC_COUNT_REPLACED) +
+			       BPFPROF_HELD_BLOCKS_HIGH &&
 	       held->control->bytes < BPFPROF_MAX_ALLOC_RATE;
 }
 
@@ -116,6 +118,11 @@ struct bpfprof_alloc_cost held_blocks_cost(const struct held_blocks *held, uint3
 		sum.stack_ns += costs[cpu].stack_ns;
 	}
 	return sum;
+}
+
+uint64_t held_blocks_last_id(const struct held_blocks *held)
+{
+	return __atomic_load_n(&held->control->last_id, __ATOMIC_RELAXED);
 }
 
 uint64_t held_blocks_count(const struct held_blocks *held, enum bpfprof_alloc_counter counter)

@@ -28,10 +28,12 @@ bool held_blocks_are_many(const struct held_blocks *held);
 /* Bytes per sample of new blocks; twice as many from now on. */
 uint64_t held_blocks_rate(const struct held_blocks *held);
 void held_blocks_double(struct held_blocks *held);
-/* What the held blocks stand for, by the bytes per sample as each was added: to compare with itself a little later. */
+/* Bytes that the held blocks stand for, by the bytes per sample as each was added: to compare with itself a little later. */
 uint64_t held_blocks_bytes(const struct held_blocks *held);
-/* What the probes in a process have cost since they were put in; zeros if there are none. */
+/* The cost of the probes in a process since they were put in; zeros if there are none. */
 struct bpfprof_alloc_cost held_blocks_cost(const struct held_blocks *held, uint32_t pid);
+/* Of the newest block. */
+uint64_t held_blocks_last_id(const struct held_blocks *held);
 uint64_t held_blocks_count(const struct held_blocks *held, enum bpfprof_alloc_counter counter);
 
 #endif

@@ -74,6 +74,7 @@ static void accounts_evict(struct allocations *a)
 		if (!account->ended)
 			continue;
 		hash_table_remove(&a->accounts, account);
+		a->nr_accounts_full++;
 		return;
 	}
 }
@@ -87,7 +88,7 @@ static struct allocation_account *account_get(struct allocations *a, uint32_t pi
 
 	if (account)
 		return account;
-	if (a->accounts.nr == MAX_ACCOUNTS)
+	if (a->accounts.nr == MAX_ACCOUNTS && !a->ticking)
 		accounts_evict(a);
 	account = process_map_add(&a->accounts, pid, start_ns);
 	if (!account) {
@@ -139,6 +140,7 @@ static void on_block(struct allocations *a, const struct aggregate_input *input)
 
 	if (index < 0) {
 		a->nr_blocks_full++;
+		a->nr_unkept++;
 		return;
 	}
 	account->own_pid = input->own_pid;
@@ -150,6 +152,7 @@ static void on_block(struct allocations *a, const struct aggregate_input *input)
 	block = hash_table_get(&a->blocks, &s->block);
 	if (!block) {
 		a->nr_blocks_full++;
+		a->nr_unkept++;
 		return;
 	}
 	*block = (struct sampled_block){ .node = block->node,
@@ -289,6 +292,20 @@ static void block_outlived(struct allocations *a, struct sampled_block *block)
 	hash_table_remove(&a->blocks, block);
 }
 
+/* A block that has no sample: it is still on its way, or was lost, or there was no room. */
+static bool block_unknown(const struct look *look, uint64_t id)
+{
+	struct allocations *a = look->a;
+
+	if (!look->end && id > a->looked_id)
+		return !look->pid;
+	if (a->nr_unkept)
+		a->nr_unkept--; /* it is counted */
+	else
+		a->nr_lost++;
+	return false;
+}
+
 static bool look_block(void *arg, uint32_t pid, const struct bpfprof_block *held)
 {
 	struct look *look = arg;
@@ -297,10 +314,8 @@ static bool look_block(void *arg, uint32_t pid, const struct bpfprof_block *held
 
 	if (look->pid && pid != look->pid)
 		return true;
-	if (!block) { /* its sample was lost, or is still on its way */
-		look->a->nr_lost += !look->pid && look->end;
-		return !look->pid;
-	}
+	if (!block)
+		return block_unknown(look, held->id);
 	account = process_map_find(&look->a->accounts, block->pid, block->start_ns);
 	if (!account || account->exec_id != block->exec_id || (account->ended && look->any))
 		return false;
@@ -374,17 +389,20 @@ static int look_at(struct allocations *a, uint32_t pid, bool end)
 	struct look look = { .a = a, .pid = pid, .end = end };
 	struct allocation_account *account;
 	struct sampled_block *block;
+	uint64_t last_id;
 	int err;
 
 	if (held_blocks_are_many(a->held))
 		held_blocks_double(a->held);
 	look.rate = held_blocks_rate(a->held);
 	look.kernel_bytes = held_blocks_bytes(a->held);
+	last_id = held_blocks_last_id(a->held);
 	sampler_run(a->sampler);
 	a->nr_looks++;
 	hash_table_each(&a->accounts, account)
 		look.any |= !account->ended;
 	err = held_blocks_each(a->held, look_block, &look);
+	a->looked_id = last_id;
 	if (err || pid)
 		return err;
 	hash_table_each(&a->blocks, block)
@@ -395,7 +413,7 @@ static int look_at(struct allocations *a, uint32_t pid, bool end)
 	return answer_keep(a, look.bytes, end);
 }
 
-/* What is held now has outlived its window; later its free may not be seen. */
+/* Blocks that are held now have outlived their window: their free may not be seen later. */
 static void window_end(struct allocations *a, struct allocation_account *account)
 {
 	if (!account->slowdown.windows)
@@ -439,9 +457,11 @@ static void accounts_tick(struct allocations *a, uint64_t now_ns)
 	for (; process; process = hash_table_next(process))
 		if (!process->dead && alloc_probes_are_on(a->probes, process->pid))
 			account_get(a, process->pid, process->start_ns);
+	a->ticking = true;
 	hash_table_each(&a->accounts, account)
 		if (!account->ended && account->own_pid)
 			account_tick(a, account, now_ns);
+	a->ticking = false;
 }
 
 /* Is so much more held than at the peak that a look may find another one? */
@@ -501,7 +521,7 @@ static int answer_enter(struct allocations *a)
 	return 0;
 }
 
-/* What was seen in windows stands for all of its time. */
+/* The sums of windows stand for all of the CPU time. */
 static void sum_scale(struct allocations *a, struct allocation_sum *sum)
 {
 	struct allocation_account *account =

@@ -53,6 +53,10 @@ struct allocations {
 		look_kernel_bytes; /* of the last look, and held_blocks_bytes() then */
 	uint64_t nr_looks;
 	uint64_t nr_blocks_full, nr_accounts_full, nr_lost, nr_windows;
+	uint64_t
+		nr_unkept; /* blocks that are counted in nr_blocks_full, and that a look has not dropped yet */
+	uint64_t looked_id; /* newest block before the last look */
+	bool ticking; /* accounts are being walked: none may go */
 	double variance; /* of what outlived windows, in bytes squared */
 };
 

@@ -168,7 +168,8 @@ static void process_write(struct table *table, struct buf *dst,
 		buf_printf(dst,
 			   "Seen in windows of %" PRIu64
 			   " ms, at most %.1f%% of its CPU time: sums "
-			   "are scaled up by\nthat. What outlived its window may be freed since.\n",
+			   "are scaled up by\nthat. Blocks that outlived a window may be freed "
+			   "since.\n",
 			   slowdown->window_ns / slowdown->windows / 1000000,
 			   100 * slowdown_seen(slowdown));
 	buf_add_char(dst, '\n');

@@ -3,9 +3,9 @@
 #define BPFPROF_MEMORY_SLOWDOWN_H
 
 /*
- * How much probes may slow a process down: their cost is at most a part of the CPU time that the
- * process uses for itself. What it may be slowed down by adds up while it runs, up to a limit. When
- * it is used up, the probes are taken out, until enough has come together for another window.
+ * The cost of probes is at most a part of the CPU time that the process uses for itself. The allowance
+ * grows while the process runs, up to a limit. When it is used up, the probes are taken out, until there is
+ * enough for another window.
  */
 
 #include <stdbool.h>

@@ -261,6 +261,23 @@ NOINLINE static void mapped(size_t mib)
 	BARRIER();
 }
 
+/* Maps over the same place again and again. */
+NOINLINE static void over(size_t mib)
+{
+	size_t i;
+	char *p = NULL;
+
+	for (i = 0; i < mib; i++) {
+		p = mmap(p, MIB, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | (p ? MAP_FIXED : 0), -1, 0);
+		if (p == MAP_FAILED)
+			exit(1);
+	}
+	allocated += mib * MIB;
+	held += MIB;
+	BARRIER();
+}
+
 /* Calls that return no block. */
 NOINLINE static void failing(size_t mib)
 {
@@ -335,7 +352,7 @@ static const struct {
 	{ "zeroed", zeroed }, { "aligned", aligned }, { "grown", grown },
 	{ "churn", churn },   { "threads", threads }, { "drop", drop },
 	{ "orphan", orphan }, { "failing", failing }, { "mapped", mapped },
-	{ "spike", spike },
+	{ "spike", spike },   { "over", over },
 #ifdef LOADS
 	{ "loads", loads },
 #endif

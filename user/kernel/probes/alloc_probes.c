@@ -52,6 +52,7 @@ struct hooked_process {
 	uint64_t start_ns, exec_id, read_ns;
 	size_t nr_mappings;
 	bool off; /* alloc_probes_set() took them out */
+	bool failed; /* counts as a process that could not be hooked */
 	bool without; /* counts as a process without an allocator */
 };
 
@@ -324,7 +325,8 @@ static void process_hook(struct alloc_probes *probes, struct hooked_process *hoo
 	if (!err)
 		return;
 	links_close(probes, hooked);
-	probes->losses.nr_failed += err != -ESRCH;
+	probes->losses.nr_failed += err != -ESRCH && !hooked->failed;
+	hooked->failed |= err != -ESRCH;
 	log_debug("pid %u: its allocations cannot be hooked: %s", process->pid, strerror(-err));
 }
 

@@ -35,7 +35,7 @@ int alloc_probes_new(struct alloc_probes **ret, struct session *session, struct 
 /* Detaches. NULL is fine. */
 void alloc_probes_free(struct alloc_probes *probes);
 
-/* What a probe at the begin of a call costs, as measured on ourselves. */
+/* The cost of a probe at the begin of a call, as measured on ourselves. */
 uint64_t alloc_probes_call_ns(struct alloc_probes *probes);
 /* Hooks new processes, and those that have changed. Returns the number of hooked processes. */
 size_t alloc_probes_scan(struct alloc_probes *probes);
