@@ -80,6 +80,7 @@ Test(live_page, rows, .init = setup, .fini = teardown)
 	live.nr_processes = 2;
 	live.file_bytes = 3 * MIB / 2;
 	live.nr_groups = 1;
+	live.one_group = true;
 	live.limit_bytes = 4096 * MIB;
 	live.used_bytes = 1024 * MIB;
 	hold("keep (leak.py:12)", 360, 260);
@@ -121,13 +122,16 @@ Test(live_page, slopes, .init = setup, .fini = teardown)
 	grow(120, 60);
 	expect_line(4, "");
 	live.nr_groups = 1;
+	live.one_group = true;
 	live.limit_bytes = 1000 * MIB;
 	live.used_bytes = 900 * MIB;
 	expect_line(4, "At this slope the limit is reached in 50 s.");
 	live.nr_groups = 2;
+	live.one_group = false;
 	expect_line(2, "Nearest limit of a cgroup 1000.0 MiB, used 900.0 MiB (90%)");
 	expect_line(4, "");
 	live.nr_groups = 1;
+	live.one_group = true;
 	live.limit_bytes = 50000 * MIB;
 	expect_line(4, "At this slope the limit is reached in 7 hours.");
 	grow(1, 60);

@@ -102,6 +102,26 @@ Test(moments, more_stacks_than_fit, .init = setup, .fini = teardown)
 	cr_expect_eq(moments->ns[0], 1000);
 }
 
+/* The stack that holds the most in its first look stays, although it came first. */
+Test(moments, first_is_largest, .init = setup, .fini = teardown)
+{
+	uint32_t i;
+
+	add(1, 1024 * MIB);
+	for (i = 2; i < 2 + MOMENTS_MAX_LINES; i++)
+		add(i, MIB);
+	memory_moments_end(moments, 1000, 2048 * MIB);
+	cr_assert(line(1));
+	cr_expect_eq(line(1)->kib[0], 1 << 20);
+	add(1, 1);
+	add(2, 512 * MIB); /* held little so far */
+	for (i = 5000; i < 5000 + MOMENTS_MAX_LINES; i++)
+		add(i, 2 * MIB);
+	memory_moments_end(moments, 2000, 2560 * MIB);
+	cr_assert(line(1) && line(2));
+	cr_expect_eq(line(2)->kib[1], 512 << 10);
+}
+
 static struct memory_monitor monitor;
 
 static void hold(uint32_t stack, int64_t mib)
@@ -151,7 +171,8 @@ Test(moments, bands)
 	memory_moments_end(&monitor.moments, 1000, 1500 * MIB);
 	hold(2, 100); /* f0 was the largest, once */
 	memory_moments_end(&monitor.moments, 2000, 100 * MIB);
-	cr_assert_eq(memory_history_make(&monitor, profile), 0);
+	memory_history_make(&monitor, profile);
+	cr_assert(profile->history);
 	cr_expect_eq(profile->history->nr_bands, 12);
 	cr_expect_str_eq(strtab_get(profile->strings, profile->history->bands[0]), MEMORY_BEFORE);
 	cr_expect_str_eq(strtab_get(profile->strings, profile->history->bands[1]), "f0");

@@ -10,9 +10,9 @@ const FONT = '11px system-ui, "Segoe UI", "Helvetica Neue", Arial, sans-serif';
 const FILLS = [[212, 52, 58], [28, 82, 60], [138, 38, 52], [352, 62, 64], [182, 40, 54], [46, 76, 58],
 	[280, 32, 64], [18, 28, 50], [325, 58, 74], [92, 36, 60]].map(([h, s, l]) => `hsl(${h}, ${s}%, ${l}%)`);
 const PALE = { "[before bpfprof]": "hsl(220, 8%, 62%)", "[shared with parent]": "hsl(220, 14%, 72%)",
-	"other": "hsl(40, 10%, 68%)", "[drift]": "hsl(0, 0%, 50%)" };
+	"[drift]": "hsl(0, 0%, 50%)" }, PALE_OTHERS = "hsl(40, 10%, 68%)";
 
-// What each stack held, and the sums by band: rows without a stack at the bottom, drift at the top.
+// Bytes of each stack over time, and the sums by band: rows without a stack at the bottom, drift at the top.
 const lines = series.map(([run, band, ...changes]) => {
 	const values = new Float64Array(nr);
 	for (let i = 0; i < changes.length; i += 2)
@@ -20,6 +20,7 @@ const lines = series.map(([run, band, ...changes]) => {
 	return { run, band, values };
 });
 const layers = [...bands, "other"].map(text => ({ text, values: new Float64Array(nr) }));
+const others = layers[bands.length]; // a function may have the same name
 const rest = new Float64Array(nr); // of stacks without a series
 for (let i = 0; i < nr; i++) {
 	let sum = 0;
@@ -34,7 +35,7 @@ if (bands[bands.length - 1] === "[drift]")
 	layers.splice(bands.length - 1, 0, layers.pop());
 let fills = 0;
 for (const layer of layers)
-	layer.fill = PALE[layer.text] || (layer.text[0] === "[" ? "hsl(0, 0%, 72%)" : FILLS[fills++ % FILLS.length]);
+	layer.fill = layer === others ? PALE_OTHERS : Object.hasOwn(PALE, layer.text) ? PALE[layer.text] : (layer.text[0] === "[" ? "hsl(0, 0%, 72%)" : FILLS[fills++ % FILLS.length]);
 
 const chart = $("chart"), context = chart.getContext("2d");
 let chosen = null, hover = -1, pressed = -1, width = 0, height = 0, most = 1, pending = false;
@@ -148,10 +149,10 @@ function redraw() {
 	}
 }
 
-// The legend, with the values at the moment that is pointed at or chosen, or of the range.
+// The legend, with the values at the moment or of the range that is chosen, else at the moment that is pointed at.
 function showBands() {
-	const range = hover < 0 && chosen && chosen[0] !== chosen[1] ? chosen : null;
-	const at = hover >= 0 ? hover : chosen ? chosen[1] : nr - 1;
+	const range = chosen && chosen[0] !== chosen[1] ? chosen : null;
+	const at = chosen ? chosen[1] : hover >= 0 ? hover : nr - 1;
 	const items = [...layers].reverse().filter(({ values }) => values.some(value => value)).map(({ text, values, fill }) => {
 		const item = element("li"), mark = element("i"), value = range ? values[range[1]] - values[range[0]] : values[at];
 		mark.style.background = fill;

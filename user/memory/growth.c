@@ -135,8 +135,6 @@ int memory_profile(struct profile *ret, struct findings *findings, struct run_st
 	stats_set_samples(stats, &samples);
 	memory_profile_values(ret);
 	ret->stats = stats;
-	err = memory_history_make(monitor, ret);
-	if (err)
-		return err;
+	memory_history_make(monitor, ret);
 	return memory_findings(findings, monitor, ret);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "base/strtab.h"
 #include "memory/holders.h"
 #include "memory/moments.h"
@@ -22,18 +23,19 @@ int memory_history_look(struct memory_monitor *m)
 	struct memory_label labels[MEMORY_NR_LABELS];
 	struct aggregate_call_at at;
 	size_t i, k;
-	int err = 0;
+	int err = 0, one;
 
 	for (i = 0; i < answer->nr_rows && !err; i++)
 		err = memory_moments_add(&m->moments, &answer->rows[i].at,
 					 (int64_t)answer->rows[i].bytes);
-	for (i = 0; i < answer->nr_accounts && !err; i++) {
+	for (i = 0; i < answer->nr_accounts; i++) {
 		memory_account_labels(&answer->accounts[i], labels);
-		for (k = 0; k < MEMORY_NR_LABELS && !err; k++) {
+		for (k = 0; k < MEMORY_NR_LABELS; k++) {
 			if (!labels[k].bytes)
 				continue;
-			err = process_row_add(m, &answer->accounts[i], labels[k].label, &at);
-			err = err ?: memory_moments_add(&m->moments, &at, labels[k].bytes);
+			one = process_row_add(m, &answer->accounts[i], labels[k].label, &at);
+			one = one ?: memory_moments_add(&m->moments, &at, labels[k].bytes);
+			err = err ?: one;
 		}
 	}
 	memory_moments_end(&m->moments, answer->ns, answer->anon_bytes);
@@ -154,7 +156,7 @@ static int bands_fill(struct profile_history *history, const struct holders *hol
 	return 0;
 }
 
-int memory_history_make(const struct memory_monitor *m, struct profile *profile)
+void memory_history_make(const struct memory_monitor *m, struct profile *profile)
 {
 	static const char *const whats[] = {
 		[MEMORY_HELD] = "held at the end",
@@ -169,10 +171,12 @@ int memory_history_make(const struct memory_monitor *m, struct profile *profile)
 	int err;
 
 	if (!moments->nr)
-		return 0;
+		return;
 	history = profile_history_new(moments->nr, moments->lines.nr, moments->lines.nr);
-	if (!history)
-		return -ENOMEM;
+	if (!history) {
+		log_error("no room for the time line");
+		return;
+	}
 	history->what = whats[m->question];
 	history->peak = moments->peak;
 	for (i = 0; i < moments->nr; i++) {
@@ -186,9 +190,9 @@ int memory_history_make(const struct memory_monitor *m, struct profile *profile)
 	}
 	holders_fini(&holders);
 	profile->history = history; /* the profile frees it */
-	if (err) {
-		profile_history_free(history);
-		profile->history = NULL;
-	}
-	return err;
+	if (!err)
+		return;
+	log_error("no room for the time line");
+	profile_history_free(history);
+	profile->history = NULL;
 }

@@ -10,11 +10,11 @@ struct profile;
 /* Adds what the last answer has found as a moment. 0 or -errno. */
 int memory_history_look(struct memory_monitor *monitor);
 /*
- * Before the profile is made: it knows the processes of all stacks, for the files of Python frames. Without
- * memory some have longer paths.
+ * Before the profile is made: the profile then has the processes of all stacks, for the files of Python frames.
+ * Without memory some have longer paths.
  */
 void memory_history_hold(struct memory_monitor *monitor);
-/* Gives the profile of the monitor its history, if moments are kept. 0 or -errno. */
-int memory_history_make(const struct memory_monitor *monitor, struct profile *profile);
+/* Gives the profile of the monitor its history, if moments are kept and there is room, which is logged. */
+void memory_history_make(const struct memory_monitor *monitor, struct profile *profile);
 
 #endif

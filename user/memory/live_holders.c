@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "base/strtab.h"
 #include "base/time.h"
 #include "capture/sampler.h"
@@ -23,6 +24,8 @@
 #define NAME_SAVED_NS NS_PER_SECOND
 #define MAX_NEW 512 /* stacks that are named at once */
 #define MAX_LIMITS 16 /* processes whose limits are read */
+#define MAY_CHANGE (1U << 31) /* of a name that has Python code without one */
+#define TAKEN UINT32_MAX
 #define NO_NAME "[no name yet]"
 #define MORE "[more functions]"
 
@@ -80,29 +83,36 @@ struct stack_part {
 	struct aggregate_sample samples[MAX_NEW];
 	struct profile_stack stacks[MAX_NEW];
 	uint32_t of[MAX_NEW]; /* their numbers in the aggregate */
+	uint32_t old[MAX_NEW]; /* the names so far */
 	size_t nr;
 	uint64_t *frames;
 };
 
-static int part_fill(struct stack_part *part, const struct live_holders *live)
+static int part_fill(struct stack_part *part, struct live_holders *live)
 {
 	const struct memory_answer *answer = &live->monitor->last;
 	const struct held_row *row;
 	size_t i, nr_frames = 0;
+	uint32_t *name;
 
 	for (i = 0; i < answer->nr_rows && part->nr < MAX_NEW; i++) {
-		row = &answer->rows[i];
-		if (row->at.stack >= part->all->nr_stacks || live->of_stack[row->at.stack])
+		row = &answer->rows[(live->next_row + i) % answer->nr_rows];
+		if (row->at.stack >= part->all->nr_stacks)
 			continue;
-		live->of_stack[row->at.stack] = UINT32_MAX; /* once */
+		name = &live->of_stack[row->at.stack];
+		if (*name == TAKEN || (*name && !(*name & MAY_CHANGE)))
+			continue;
+		part->old[part->nr] = *name;
+		*name = TAKEN;
 		part->of[part->nr] = row->at.stack;
 		part->samples[part->nr] = (struct aggregate_sample){ .process = row->at.process,
 								     .stack = (uint32_t)part->nr };
 		part->stacks[part->nr] = part->all->stacks[row->at.stack];
 		nr_frames += part->stacks[part->nr++].nr;
 	}
+	live->next_row = answer->nr_rows ? (live->next_row + i) % answer->nr_rows : 0;
 	for (i = 0; i < part->nr; i++)
-		live->of_stack[part->of[i]] = 0;
+		live->of_stack[part->of[i]] = part->old[i];
 	part->frames = malloc((nr_frames + 1) * sizeof(*part->frames));
 	if (!part->frames)
 		return -ENOMEM;
@@ -127,6 +137,7 @@ static int part_name(struct stack_part *part, struct live_holders *live)
 	struct profile profile;
 	struct holders holders;
 	int hidden = 0, err;
+	uint32_t name;
 	size_t i;
 
 	view.samples = part->samples;
@@ -141,9 +152,13 @@ static int part_name(struct stack_part *part, struct live_holders *live)
 	if (err)
 		return err;
 	err = holders_new(&holders, &profile);
-	for (i = 0; i < part->nr && !err; i++)
-		live->of_stack[part->of[i]] = name_add(
-			live, strtab_get(holders.names, holders_name(&holders, (uint32_t)i)));
+	for (i = 0; i < part->nr && !err; i++) {
+		name = name_add(live,
+				strtab_get(holders.names, holders_name(&holders, (uint32_t)i)));
+		if (is_passing(&view, &part->stacks[i]))
+			name |= MAY_CHANGE;
+		live->of_stack[part->of[i]] = name;
+	}
 	holders_fini(&holders);
 	profile_fini(&profile);
 	return err;
@@ -205,7 +220,7 @@ static void accounts_add(struct live_holders *live)
 	}
 }
 
-/* Several processes may be in one group. */
+/* Several processes may be in one group. The limits of the first processes are read. */
 static void limits_read(struct live_holders *live)
 {
 	const struct memory_answer *answer = &live->monitor->last;
@@ -216,22 +231,28 @@ static void limits_read(struct live_holders *live)
 	size_t i;
 
 	live->nr_groups = 0;
+	live->one_group = answer->nr_accounts && answer->nr_accounts <= MAX_LIMITS;
 	live->limit_bytes = live->used_bytes = 0;
 	for (i = 0; i < answer->nr_accounts && i < MAX_LIMITS; i++) {
-		if (cgroup_limits_find(&limits, root, (pid_t)answer->accounts[i].own_pid) ||
-		    !*limits.memory || !strcmp(limits.memory, last))
+		if (cgroup_limits_find(&limits, root, (pid_t)answer->accounts[i].own_pid))
+			continue; /* it has ended */
+		if (*limits.memory && !strcmp(limits.memory, last))
 			continue;
+		live->one_group &= !live->nr_groups;
 		memcpy(last, limits.memory, sizeof(last));
-		cgroup_memory_read(&memory, limits.memory);
-		if (!memory.max_bytes)
+		if (!*last || cgroup_memory_read(&memory, last) || !memory.max_bytes) {
+			live->one_group = false;
 			continue;
-		if (!live->nr_groups++ ||
-		    memory.max_bytes - memory.used_bytes < live->limit_bytes - live->used_bytes) {
-			live->limit_bytes = memory.max_bytes;
-			live->used_bytes = memory.used_bytes < memory.max_bytes ? memory.used_bytes
-										: memory.max_bytes;
 		}
+		if (memory.used_bytes > memory.max_bytes)
+			memory.used_bytes = memory.max_bytes;
+		if (live->nr_groups++ &&
+		    memory.max_bytes - memory.used_bytes >= live->limit_bytes - live->used_bytes)
+			continue;
+		live->limit_bytes = memory.max_bytes;
+		live->used_bytes = memory.used_bytes;
 	}
+	live->one_group &= live->nr_groups == 1;
 }
 
 /* A step is over, or the first update has been made. */
@@ -262,20 +283,18 @@ int live_holders_update(struct live_holders *live, uint64_t now_ns)
 
 	aggregate_view_get(live->monitor->aggregate, &view);
 	err = stacks_grow(live, view.nr_stacks);
-	err = err ?: stacks_name(live, &view);
+	/* Without names, or with the ones so far, the figures are right, too. */
+	if (!err && stacks_name(live, &view))
+		log_debug("memory: no room for names");
 	for (i = 0; i < live->nr; i++)
 		live->list[i].bytes = 0;
 	for (i = 0; i < answer->nr_rows && !err; i++) {
 		name = answer->rows[i].at.stack < view.nr_stacks
-			       ? live->of_stack[answer->rows[i].at.stack]
+			       ? live->of_stack[answer->rows[i].at.stack] & ~MAY_CHANGE
 			       : 0;
 		bytes_add(live, name ? name : strtab_add(live->names, NO_NAME),
 			  (int64_t)answer->rows[i].bytes);
 	}
-	for (i = 0; i < answer->nr_rows && !err; i++) /* names that may change */
-		if (answer->rows[i].at.stack < view.nr_stacks &&
-		    is_passing(&view, &view.stacks[answer->rows[i].at.stack]))
-			live->of_stack[answer->rows[i].at.stack] = 0;
 	accounts_add(live);
 	limits_read(live);
 	live->ns = answer->ns;

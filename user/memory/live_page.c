@@ -92,13 +92,13 @@ static void growth_words(struct buf *dst, const struct live_holders *live)
 	buf_printf(dst, " per minute, over %.0f s", (double)ns / 1e9);
 }
 
-/* Nothing if it does not grow, or if the groups of several limits grow. */
+/* Nothing if it does not grow, or if some of what grows has another limit, or none. */
 static void slope_words(struct buf *dst, const struct live_holders *live)
 {
 	uint64_t ns;
 	double slope = live_holders_slope(live, &ns), minutes;
 
-	if (live->nr_groups != 1 || ns < SLOPE_MIN_NS || slope < SLOPE_MIN_BYTES)
+	if (!live->one_group || ns < SLOPE_MIN_NS || slope < SLOPE_MIN_BYTES)
 		return;
 	minutes = (double)(live->limit_bytes - live->used_bytes) / slope;
 	if (minutes > MOST_MINUTES)

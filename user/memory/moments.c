@@ -169,6 +169,9 @@ void memory_moments_end(struct memory_moments *moments, uint64_t ns, uint64_t to
 	struct moment_line *line;
 	size_t at;
 
+	hash_table_each(&moments->lines, line)
+		if (kib_of(line->now) > line->most_kib)
+			line->most_kib = kib_of(line->now);
 	rest_admit(moments);
 	at = moment_place(moments, is_peak);
 	moments->ns[at] = ns - moments->start_ns;
@@ -177,8 +180,6 @@ void memory_moments_end(struct memory_moments *moments, uint64_t ns, uint64_t to
 		moments->peak = at;
 	hash_table_each(&moments->lines, line) {
 		line->kib[at] = kib_of(line->now);
-		if (line->kib[at] > line->most_kib)
-			line->most_kib = line->kib[at];
 		line->now = 0;
 	}
 }

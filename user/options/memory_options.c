@@ -103,8 +103,9 @@ static const char memory_about[] =
 	"Python, NumPy, mmap. A stack is the one that touched the page first. Memory from\n"
 	"before the start is one row, [before bpfprof]; what does not add up is another,\n"
 	"[drift]. Without -p, --comm, --worker, --pod and CMD all processes of the\n"
-	"machine are watched. On a terminal, without -d, -o, --stats and CMD, a live screen\n"
-	"shows it, and when the limit of the cgroup is reached at this slope.\n";
+	"machine are watched. On a terminal, without -d, -o, --stats, --allocations and\n"
+	"CMD, a live screen shows it, and when the limit of the cgroup is reached at this\n"
+	"slope.\n";
 static const char memory_notes[] =
 	"Examples:\n"
 	"  bpfprof memory -p 1234                      live: what holds it, and how it changes\n"

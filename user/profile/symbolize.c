@@ -323,7 +323,7 @@ static int image_resolve(struct symbolizer *s, size_t first, size_t nr)
 	size_t i;
 	int err;
 
-	if (!symbols || strtab_new(&names, MAX_STRING_BYTES))
+	if (!symbols || strtab_new(&names, 2 * s->name_bytes))
 		return -ENOMEM;
 	strtab_cut_after(names, s->name_bytes, CUT_RAW_BYTES);
 	if (s->options->deadline_ns && time_monotonic_ns() >= s->options->deadline_ns) {
@@ -539,7 +539,6 @@ size_t symbolize_group(const uint64_t *frames, size_t nr)
 	return end;
 }
 
-/* Resolves all frames of the rank, group by group. */
 /*
  * One file, or one process, has a quarter of the room for long names, and all of them a half: the other half
  * is for a short name of each frame.
@@ -554,6 +553,7 @@ static void names_share(struct symbolizer *s)
 			 len < NAME_CUT_SHORTEST ? NAME_CUT_SHORTEST : len);
 }
 
+/* Resolves all frames of the rank, group by group. */
 static int locations_resolve(struct symbolizer *s, int rank)
 {
 	size_t first, nr;
