@@ -336,6 +336,47 @@ def cgroup(limit):
         os.rmdir(folder)
 
 
+def evidence(context, daemon, kind, pid):
+    """The files of a process that was killed: (text, profile)."""
+    names = [name for name in os.listdir(daemon.output) if "-%d." % pid in name]
+    stem = re.match(r"(%s-\d{8}T\d{6}Z-%d)\.txt$" % (kind, pid), "".join(name for name in names if ".txt" in name))
+    check(stem and {name[len(stem.group(1)):] for name in names} == {".txt", ".folded", ".html", ".pb.gz"}, "%s" % names)
+    for suffix in SUFFIXES:
+        check_whole(suffix, os.path.join(daemon.output, stem.group(1) + suffix))
+    with open(os.path.join(daemon.output, stem.group(1) + ".pb.gz"), "rb") as file:
+        profile = Pprof(file.read())
+    check({sample["labels"]["pid"] for sample in profile.samples} == {pid}, "of other processes")
+    with open(os.path.join(daemon.output, stem.group(1) + ".txt"), encoding="utf-8") as file:
+        text = file.read()
+    context.note(text.split("\n", 1)[0])
+    check("Process %d: holds\n" % pid in text and "  Held  Share" in text, text)
+    return text, profile
+
+
+@test(modes=("root",))
+def out_of_memory_files(context):
+    """The daemon writes what the victim of the OOM killer held, in files of its own."""
+    with cgroup(96 * MIB) as folder:
+        holder, near = in_c(context), in_c(context)
+        with open(os.path.join(folder, "cgroup.procs"), "w", encoding="ascii") as file:
+            file.write(str(holder.pid))
+        daemon = Daemon(context, "--memory", interval="2s")
+        daemon.wait("sampling")
+        near.run("big", 32)
+        holder.run("other", 20)
+        holder.run("big", 60)
+        time.sleep(0.6)
+        holder.process.stdin.write("zeroed 64\n")
+        holder.process.stdin.flush()
+        check(holder.process.wait(20) == -signal.SIGKILL, "it lives on")
+        daemon.wait("profile written", len(daemon.said("profile written")) + 2)
+        check(daemon.end() == 0, "it failed")
+    text, profile = evidence(context, daemon, "oom", holder.pid)
+    check(re.match(r"holds pid %d was killed by the OOM killer after [\d.]+ s: it held [\d.]+ MiB, \d+%% of it in big; "
+                   r"the limit of its cgroup is 96 MiB$" % holder.pid, text.split("\n", 1)[0]), text)
+    compare(context, of_pid(profile, holder.pid), {"other": 20 * MIB, "big": 60 * MIB}, 512 << 10)
+
+
 @test(modes=("root",))
 def out_of_memory(context):
     """The OOM killer of a cgroup: what the victim held by function, the limit, and that it was the OOM killer."""
@@ -413,6 +454,9 @@ def intervals(context):
     compare(context, of_pid(last, holder.pid), {"other": 128 * MIB, "big": 0}, 512 << 10)
     check(not of_pid(last, victim.pid), "it is killed: %s" % of_pid(last, victim.pid))
     check(daemon.end() == 0, "it failed")
+    text, profile = evidence(context, daemon, "kill", victim.pid)
+    check(re.match(r"holds pid %d was killed by python" % victim.pid, text), text)
+    compare(context, of_pid(profile, victim.pid), {"zeroed": 160 * MIB}, 512 << 10)
     said = [line["msg"] for line in daemon.lines() if "pid %d was killed" % victim.pid in line["msg"]]
     check(len(said) == 1 and re.search(r"holds pid %d was killed by python\S* .* in zeroed;" % victim.pid, said[0]),
           "%s" % said)

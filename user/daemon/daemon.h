@@ -203,6 +203,9 @@ void pages_run(struct daemon *daemon, uint64_t now_ns); /* must be called often 
 int pages_profile(struct daemon *daemon, struct profile *ret, struct run_stats *stats,
 		  struct write_result *result);
 void pages_stats(const struct daemon *daemon, struct stats_reasons *dst);
+/* daemon_kills.c: for the writer, files of the processes that were killed in the interval. The profile is that of memory. */
+void kills_write(struct daemon *daemon, const struct profile *memory);
+bool kills_is_file(const char *name);
 /* The child has what it needs: stacks that hold nothing now are forgotten. */
 void pages_next(struct daemon *daemon);
 

@@ -143,7 +143,10 @@ static int interval_write(struct daemon *daemon, struct write_result *result)
 			return err;
 		profiles.memory = &memory;
 	}
-	return files_write(daemon, &profiles, result);
+	err = files_write(daemon, &profiles, result);
+	if (!err && profiles.memory)
+		kills_write(daemon, profiles.memory);
+	return err;
 }
 
 _Static_assert(sizeof(struct write_result) <= PIPE_BUF, "it is written and read at once");

@@ -90,7 +90,7 @@ static int file_open(int folder_fd, const char *leaf)
 		target[len] = 0;
 		leaf = target;
 	}
-	if (!store_name_parse(&parsed, leaf))
+	if (!store_name_parse(&parsed, leaf) && !kills_is_file(leaf))
 		return -ENOENT;
 	fd = openat(folder_fd, leaf, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
@@ -139,7 +139,7 @@ static bool is_listed(int folder_fd, const char *name, bool folders, bool *is_fo
 	if (*name == '.' || fstatat(folder_fd, name, &st, AT_SYMLINK_NOFOLLOW))
 		return false;
 	if (S_ISREG(st.st_mode))
-		return store_name_parse(&parsed, name);
+		return store_name_parse(&parsed, name) || kills_is_file(name);
 	if (S_ISLNK(st.st_mode))
 		return store_is_latest(name);
 	*is_folder = S_ISDIR(st.st_mode);

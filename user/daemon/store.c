@@ -641,3 +641,20 @@ int store_commit(struct store *store, struct store_set *set, uint64_t start, uin
 	fsync(store->fd); /* some file systems cannot, which is no failure */
 	return 0;
 }
+
+int store_file_begin(struct store *store, char temporary[STORE_NAME_MAX])
+{
+	return temporary_open(store, temporary);
+}
+
+int store_file_end(struct store *store, int fd, const char *temporary, const char *name)
+{
+	int err = name && fsync(fd) && errno != EINVAL ? -errno : 0;
+
+	close(fd);
+	if (name && !err && renameat(store->fd, temporary, store->fd, name))
+		err = -errno;
+	if (!name || err)
+		unlinkat(store->fd, temporary, 0);
+	return err;
+}

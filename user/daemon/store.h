@@ -129,6 +129,13 @@ int store_commit(struct store *store, struct store_set *set, uint64_t start, uin
 		 struct store_counts *counts);
 void store_abort(struct store *store, struct store_set *set);
 
+/*
+ * A file beside the sets, whose name is not that of a set: the limits do not count it. begin: a descriptor for
+ * writing, or -errno. end closes it, and gives it its name in place of a file that has it; NULL removes it. 0 or -errno.
+ */
+int store_file_begin(struct store *store, char temporary[STORE_NAME_MAX]);
+int store_file_end(struct store *store, int fd, const char *temporary, const char *name);
+
 /* The parts of the name of a file of a set; for tests. */
 struct store_name {
 	uint64_t start, seconds, copy; /* copy: the n of -<n>, 0 = none */

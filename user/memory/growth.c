@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/growth.h"
 
+#include <errno.h>
+
+#include "base/buf.h"
 #include "base/strtab.h"
 #include "capture/sampler.h"
 #include "findings/findings.h"
@@ -9,6 +12,7 @@
 #include "memory/kills.h"
 #include "memory/monitor.h"
 #include "memory/resident.h"
+#include "memory/table.h"
 #include "proc/cgroup_limits.h"
 #include "profile/aggregate.h"
 #include "profile/aggregate_stats.h"
@@ -24,19 +28,19 @@ static uint64_t limit_left(const struct memory_account *account, const char *hos
 	if (cgroup_limits_find(&limits, host_root ?: "", (pid_t)account->own_pid) ||
 	    !*limits.memory)
 		return UINT64_MAX;
-	cgroup_memory_read(&memory, limits.memory);
-	if (!memory.max_bytes)
+	if (cgroup_memory_read(&memory, limits.memory) || !memory.max_bytes)
 		return UINT64_MAX;
 	return memory.max_bytes > memory.used_bytes ? memory.max_bytes - memory.used_bytes : 0;
 }
 
-/* Its title as a Ray worker, or else its name. */
+/* Its title as a Ray worker, or else its name, which changes when it executes a program. */
 static const char *name_of(const struct profile *profile, const struct memory_account *account)
 {
 	size_t i;
 
 	for (i = 0; i < profile->nr_processes; i++)
-		if (profile->processes[i].kernel_pid == account->key.pid)
+		if (profile->processes[i].kernel_pid == account->key.pid &&
+		    (profile->processes[i].task || !*account->name))
 			return strtab_get(profile->strings, profile->processes[i].title);
 	return account->name;
 }
@@ -118,6 +122,34 @@ int memory_findings(struct findings *findings, const struct memory_monitor *moni
 	}
 	holders_fini(&holders);
 	return err;
+}
+
+int memory_kill_text(struct buf *dst, const struct memory_monitor *monitor,
+		     const struct profile *profile, const struct memory_kill *kill)
+{
+	const struct memory_answer *answer = memory_monitor_answer(monitor);
+	const struct memory_account *account = NULL;
+	struct findings findings = { 0 };
+	struct holders holders;
+	size_t i;
+	int err;
+
+	for (i = 0; i < answer->nr_accounts; i++)
+		if (answer->accounts[i].key.pid == kill->key.pid &&
+		    answer->accounts[i].key.start_ns == kill->key.start_ns)
+			account = &answer->accounts[i];
+	if (!account)
+		return -ENOENT;
+	err = holders_new(&holders, profile);
+	if (!err) {
+		kill_of(&findings, monitor, account, most_of(&holders, account),
+			name_of(profile, account));
+		for (i = 0; i < findings.nr; i++)
+			buf_printf(dst, "%s\n\n", findings.list[i].text);
+		memory_table_process(dst, &holders, account, monitor, 0);
+	}
+	holders_fini(&holders);
+	return err ?: buf_error(dst);
 }
 
 int memory_profile(struct profile *ret, struct findings *findings, struct run_stats *stats,

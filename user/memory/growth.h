@@ -4,7 +4,9 @@
 
 /* The processes whose memory grows without end, or that were killed, and the function that holds most of it. */
 
+struct buf;
 struct findings;
+struct memory_kill;
 struct memory_monitor;
 struct profile;
 struct run_stats;
@@ -13,6 +15,12 @@ struct stats_reasons;
 /* The profile is that of the monitor, with names. 0 or -ENOMEM. */
 int memory_findings(struct findings *findings, const struct memory_monitor *monitor,
 		    const struct profile *profile);
+/*
+ * Adds the finding and the table of a process that was killed. The profile is that of the monitor, with names.
+ * 0, or -ENOMEM, or -ENOENT.
+ */
+int memory_kill_text(struct buf *dst, const struct memory_monitor *monitor,
+		     const struct profile *profile, const struct memory_kill *kill);
 /*
  * Makes the profile of a monitor that runs beside samples of the CPU, after memory_monitor_fill(), and its
  * findings. The profile points to stats, whose counts of samples become those of pages. files: counts what

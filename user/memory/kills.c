@@ -94,6 +94,7 @@ int memory_kills_add(struct memory_kills *kills, const struct bpfprof_kill_event
 		.oom = event->flags & BPFPROF_KILL_OOM,
 		.by_kernel = event->flags & BPFPROF_KILL_KERNEL,
 		.sender = event->sender,
+		.held_bytes = account->rss.anon_bytes,
 		.limit_bytes = account->limit_bytes,
 	};
 	memcpy(kill->sender_name, event->comm, BPFPROF_COMM_LEN);

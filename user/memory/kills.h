@@ -24,6 +24,7 @@ struct memory_kill {
 	bool by_kernel; /* without a sender */
 	uint32_t sender; /* as the kernel counts pids */
 	char sender_name[BPFPROF_COMM_LEN + 1];
+	uint64_t held_bytes; /* anonymous memory */
 	uint64_t limit_bytes; /* of its cgroup, 0: none */
 };
 

@@ -69,7 +69,7 @@ static void rows_write(const struct holders *holders, struct buf *dst, size_t ro
 	buf_printf(dst, "%*s%zu more\n", FUNCTION_INDENT - 11, "", left);
 }
 
-static void process_write(struct holders *holders, struct buf *dst,
+void memory_table_process(struct buf *dst, struct holders *holders,
 			  const struct memory_account *account,
 			  const struct memory_monitor *monitor, size_t rows)
 {
@@ -111,7 +111,7 @@ static int processes_write(struct holders *holders, struct buf *dst,
 		order[i] = &answer->accounts[i];
 	qsort(order, nr, sizeof(*order), account_compare);
 	for (i = 0; i < nr && i < MAX_PROCESSES; i++)
-		process_write(holders, dst, order[i], monitor, rows);
+		memory_table_process(dst, holders, order[i], monitor, rows);
 	if (nr > i)
 		buf_printf(dst, "%zu more process%s\n", nr - i, nr - i == 1 ? "" : "es");
 	if (!nr)

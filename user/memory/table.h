@@ -9,6 +9,8 @@
 #include <stdint.h>
 
 struct buf;
+struct holders;
+struct memory_account;
 struct memory_monitor;
 struct profile;
 
@@ -19,5 +21,9 @@ void table_amount(struct buf *dst, int64_t bytes);
 /* rows: of each process, 0: all. The profile is that of the monitor, with names. 0 or -ENOMEM. */
 int memory_table(struct buf *dst, const struct memory_monitor *monitor,
 		 const struct profile *profile, size_t rows);
+/* The part of one process. */
+void memory_table_process(struct buf *dst, struct holders *holders,
+			  const struct memory_account *account,
+			  const struct memory_monitor *monitor, size_t rows);
 
 #endif

@@ -406,6 +406,21 @@ size_t profile_parts_find(const struct profile_parts *parts, const char *namespa
 	return 0;
 }
 
+bool profile_parts_find_process(const struct profile_parts *parts, uint32_t kernel_pid, size_t *ret)
+{
+	const struct profile *profile = parts->profile;
+	size_t i;
+
+	for (i = 0; i < parts->nr_groups; i++) {
+		*ret = i;
+		if (profile->processes[profile->samples[parts->order[parts->groups[i].first]]
+					       .process]
+			    .kernel_pid == kernel_pid)
+			return true;
+	}
+	return false;
+}
+
 int profile_part_make(struct profile_parts *parts, size_t index, struct profile_part *ret)
 {
 	const struct profile *whole = parts->profile;

@@ -8,6 +8,7 @@
  * make all parts grows with the profile, not with the number of parts.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "profile/profile.h"
@@ -36,6 +37,10 @@ size_t profile_parts_count(const struct profile_parts *parts);
 /* The index of the part of that pod, 0: there is none. Searches all parts. */
 size_t profile_parts_find(const struct profile_parts *parts, const char *namespace,
 			  const char *pod);
+
+/* The part of a process, by the kernel's pid. False: there is none. Cut by process. */
+bool profile_parts_find_process(const struct profile_parts *parts, uint32_t kernel_pid,
+				size_t *ret);
 
 /* Makes one part; there may be one at a time. 0, then profile_part_fini() is due, or -ENOMEM. */
 int profile_part_make(struct profile_parts *parts, size_t index, struct profile_part *ret);
