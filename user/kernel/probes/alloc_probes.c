@@ -435,6 +435,19 @@ void alloc_probes_set(struct alloc_probes *probes, uint32_t pid, bool on)
 		process_hook(probes, hooked, process);
 }
 
+size_t alloc_probes_nr_others(const struct alloc_probes *probes, uint32_t pid)
+{
+	const struct hooked_process *hooked = hash_table_find(&probes->hooked, &pid), *other;
+	size_t nr = 0;
+
+	if (!hooked)
+		return 0;
+	hash_table_each(&probes->hooked, other)
+		nr += other != hooked && other->parts[ALLOCATOR_HEAP].fds[0] >= 0 &&
+		      other->parts[ALLOCATOR_HEAP].image == hooked->parts[ALLOCATOR_HEAP].image;
+	return nr;
+}
+
 bool alloc_probes_are_on(const struct alloc_probes *probes, uint32_t pid)
 {
 	const struct hooked_process *hooked = hash_table_find(&probes->hooked, &pid);

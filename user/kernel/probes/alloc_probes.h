@@ -42,6 +42,8 @@ size_t alloc_probes_scan(struct alloc_probes *probes);
 void alloc_probes_exit(struct alloc_probes *probes, uint32_t pid);
 /* Takes the probes out of the process, or puts them in again. */
 void alloc_probes_set(struct alloc_probes *probes, uint32_t pid, bool on);
+/* Other processes with probes in the same allocator: the kernel asks the link of each at every call. */
+size_t alloc_probes_nr_others(const struct alloc_probes *probes, uint32_t pid);
 /* Are probes in the process now? */
 bool alloc_probes_are_on(const struct alloc_probes *probes, uint32_t pid);
 const struct alloc_probes_losses *alloc_probes_losses(const struct alloc_probes *probes);
