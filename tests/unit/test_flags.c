@@ -32,7 +32,8 @@ static void check_row(const struct flag_set *set, const struct flag_walk *at)
 	cr_expect(flag->size >= 8 ||
 			  !(flag->max / (flag->unit_ns ? flag->unit_ns : 1) >> 8 * flag->size),
 		  "--%s", flag->name);
-	cr_expect(flag->type != FLAG_NUMBER || flag->max, "--%s", flag->name);
+	cr_expect((flag->type != FLAG_NUMBER && flag->type != FLAG_PERCENT) || flag->max, "--%s",
+		  flag->name);
 	cr_expect(flag->type < FLAG_NUMBER || flag->type > FLAG_CHOICE || flag->refusal, "--%s",
 		  flag->name);
 	cr_expect(flag->type != FLAG_CUSTOM || flag->take, "--%s", flag->name);

@@ -26,14 +26,10 @@ Test(memory_options, defaults_and_values)
 	char *two[] = { (char *)"memory", (char *)"--grown", (char *)"--sample", (char *)"32K",
 			(char *)"-d",	  (char *)"2m",	     (char *)"-o",	 (char *)"x.pb.gz",
 			(char *)"--",	  (char *)"true",    (char *)"-x",	 NULL };
-	char *three[] = { (char *)"memory",
-			  (char *)"--allocations",
-			  (char *)"-p",
-			  (char *)"17",
-			  (char *)"--max-slowdown",
-			  (char *)"25",
-			  (char *)"--leaks",
-			  NULL };
+	char *three[] = {
+		(char *)"memory",	  (char *)"--allocations", (char *)"-p",      (char *)"17",
+		(char *)"--max-slowdown", (char *)"25%",	   (char *)"--leaks", NULL
+	};
 	struct memory_options options;
 	struct buf error;
 
@@ -71,6 +67,8 @@ Test(memory_options, refused)
 		{ (char *)"--format", (char *)"html" },
 		{ (char *)"-o", (char *)"x.json" },
 		{ (char *)"1234", (char *)"-v" },
+		{ (char *)"--max-slowdown", (char *)"%" },
+		{ (char *)"--max-slowdown", (char *)"1001%" },
 		{ (char *)"--allocations", (char *)"-v" },
 		{ (char *)"--max-slowdown", (char *)"5" },
 		{ (char *)"--peak", (char *)"--leaks" },

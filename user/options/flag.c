@@ -89,6 +89,8 @@ static int count(const struct flag *flag, void *object)
 static int take_number(const struct flag *flag, void *object, const char *value)
 {
 	uint64_t max = flag->max ?: UINT64_MAX, unit = 1, number;
+	size_t len = strlen(value);
+	char digits[24];
 	int err;
 
 	if (flag->type == FLAG_DURATION) {
@@ -96,6 +98,11 @@ static int take_number(const struct flag *flag, void *object, const char *value)
 		unit = flag->unit_ns ?: 1;
 	} else if (flag->type == FLAG_BYTES) {
 		err = value_bytes(value, &number) ? -EINVAL : 0;
+	} else if (flag->type == FLAG_PERCENT && len && len < sizeof(digits) &&
+		   value[len - 1] == '%') {
+		memcpy(digits, value, len - 1);
+		digits[len - 1] = '\0';
+		err = value_number(digits, max, &number);
 	} else {
 		err = value_number(value, max, &number);
 	}
@@ -131,6 +138,7 @@ static int take_typed(const struct flag *flag, void *object, const char *value, 
 	case FLAG_COUNT:
 		return count(flag, object);
 	case FLAG_NUMBER:
+	case FLAG_PERCENT:
 	case FLAG_BYTES:
 	case FLAG_DURATION:
 		return take_number(flag, object, value);

@@ -24,6 +24,7 @@ enum flag_type {
 	FLAG_COUNT, /* an integer: becomes one more, up to max */
 	/* These are integers from min to max. */
 	FLAG_NUMBER, /* digits */
+	FLAG_PERCENT, /* digits, and % or not */
 	FLAG_BYTES, /* 1000, 64K, 1G */
 	FLAG_DURATION, /* 1.5, 30s, 5m: nanoseconds, stored in units of unit_ns */
 	FLAG_CHOICE, /* one of the words: min for the first, then one more for each */

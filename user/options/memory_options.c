@@ -42,10 +42,10 @@ static const struct flag rows[] = {
 	  "processes of -p and CMD",
 	  FLAG_BOOL, AT(allocations) },
 	{ "max-slowdown", "PERCENT",
-	  "of --allocations: when calls cost a process more, watch\nit in windows (10); 0 sets no "
-	  "limit",
-	  FLAG_NUMBER, AT(max_slowdown), .max = 1000, .initial = 10,
-	  .refusal = "must be a number of percent up to 1000; 0 sets no limit" },
+	  "of --allocations: when calls cost a process more, watch\nit in windows (10%); 0 sets "
+	  "no limit",
+	  FLAG_PERCENT, AT(max_slowdown), .max = 1000, .initial = 10,
+	  .refusal = "must be a percentage up to 1000%, like 10%; 0 sets no limit" },
 	{ "held", NULL, "what is resident at the end (this is the default)", FLAG_BOOL, AT(held) },
 	{ "grown", NULL, "only what was not resident at the start", FLAG_SET, AT(question),
 	  .min = MEMORY_GROWN, .refusal = ONE_ANSWER },

@@ -188,8 +188,8 @@ int outputs_choose_formats(struct record_options *options, unsigned int more, st
 		if (output->format == OUTPUT_PICKLE && !(more & OUTPUTS_PICKLES)) {
 			buf_add_str(error, "-o ");
 			text_add_typed(error, output->path);
-			return value_refuse(error, ": only bpfprof gpu writes memory over time, "
-						   "a .pickle");
+			return value_refuse(error, ": only bpfprof gpu writes a .pickle, memory "
+						   "of GPUs over time");
 		}
 		if (output->format != OUTPUT_INVALID)
 			continue;
