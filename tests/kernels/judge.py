@@ -264,7 +264,7 @@ def judge_steps(results):
 
 
 def judge_memory(results):
-    """Each function holds what the program says, within 3% or four deviations; the sender of the kill is named."""
+    """Each function holds what the program says, within 3% or four deviations; the OOM killer of a cgroup v2 is named."""
     got = Recording(results, "memory-caps")
     truth = {line.split()[1]: int(line.split()[2]) for line in results.files.get("memory-caps.truth", [])
              if len(line.split()) == 3}
@@ -276,7 +276,8 @@ def judge_memory(results):
         notes.append(f"{name} {seen / 2**20:.1f} of {true / 2**20:.1f} MiB")
         if abs(seen - true) > max(0.03 * true, 4 * (max(true, 2**20) * (16 << 10)) ** 0.5):
             problem = notes[-1]
-    if not any("was killed by init (pid " in one["text"] for one in got.stats.get("findings", [])):
+    if not any("was killed by the OOM killer " in one["text"] and one["text"].endswith("limit of its cgroup is 192 MiB")
+               for one in got.stats.get("findings", [])):
         problem = problem or f"findings: {got.stats.get('findings')}"
     return Check(got.case, got, problem=problem, note=", ".join(notes))
 
