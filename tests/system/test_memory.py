@@ -198,7 +198,7 @@ def old_memory_is_freed(context):
 
 @test()
 def peak(context):
-    """What was held when it was the most, also if that was for a tenth of a second."""
+    """What was held when it was the most, also if that was for a fifth of a second."""
     holder = in_c(context)
     holder.run("other", 30)
     memory = Memory(context, "-p", holder.pid, "--peak")
@@ -207,7 +207,7 @@ def peak(context):
         holder.run(function, mib)
     truth = dict(holder.held)
     anon = rss_anon(holder.pid)
-    time.sleep(0.1)
+    time.sleep(0.2)
     holder.run("drop")
     holder.run("small", 20)
     memory.end()
