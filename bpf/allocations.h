@@ -19,7 +19,7 @@
 #define BPFPROF_MAX_ALLOC_RATE (1ULL << 31)
 #define BPFPROF_MAX_OPEN_ALLOCATIONS 4096 /* calls of the sample that have not returned yet */
 #define BPFPROF_MAX_ALLOC_PROCESSES 64 /* with probes */
-#define BPFPROF_MAX_ALLOC_FUNCTIONS 10 /* with probes in a file */
+#define BPFPROF_MAX_ALLOC_FUNCTIONS 18 /* with probes in a file that return blocks */
 #define BPFPROF_ALLOC_FILES 2
 
 /* What a hooked function does: the cookie of its probe. */
