@@ -33,6 +33,8 @@ enum bpfprof_alloc_kind {
 	ALLOC_FREE = 6, /* (block) */
 	ALLOC_MMAP = 7, /* (address, bytes, protection, flags) */
 	ALLOC_MUNMAP = 8, /* (address, bytes) */
+	/* (block, bytes); without a block it jumps to one of these functions, which counts then */
+	ALLOC_REALLOC_PASSING = 9,
 };
 
 enum bpfprof_alloc_counter {

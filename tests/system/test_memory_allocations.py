@@ -16,7 +16,7 @@ from test_wall import some_pythons
 
 PAIRED = True
 SAMPLE = 16 << 10
-OWN = {"small", "big", "before", "zeroed", "aligned", "grown", "churn", "of_thread", "failing", "mapped",
+OWN = {"small", "fresh", "big", "before", "zeroed", "aligned", "grown", "churn", "of_thread", "failing", "mapped",
        "spike", "over", "objects", "rows", "wide", "vectors", "maps", "gone", "forms", "extended", "boxes", "zeroes", "jumps", "stays", "handled", "on_signal"}
 TYPES = ["alloc_objects/count", "alloc_space/bytes", "inuse_objects/count", "inuse_space/bytes"]
 ROW = re.compile(r"^ *([\d.]+) (B|KiB|MiB|GiB) +[\d.]+% +\d+ (?: +[\d.]+ (?:B|KiB|MiB|GiB)){2} +(\w+)",
@@ -93,7 +93,7 @@ def functions(context):
     memory = Allocations(context, "-p", program.pid)
     program.allocated.clear()
     program.held.clear()
-    for function, mib in (("small", 40), ("big", 100), ("zeroed", 30), ("aligned", 24),
+    for function, mib in (("small", 40), ("fresh", 40), ("big", 100), ("zeroed", 30), ("aligned", 24),
                           ("grown", 16), ("churn", 1600), ("threads", 32), ("mapped", 80),
                           ("failing", 1000)):
         program.run(function, mib)
@@ -258,7 +258,7 @@ def allocators(context):
     for library in allocators_each(context):
         program = Allocator(context, LD_PRELOAD=library)
         memory = Allocations(context, "-p", program.pid)
-        for function, mib in (("small", 40), ("big", 60), ("zeroed", 16), ("aligned", 24), ("grown", 4),
+        for function, mib in (("small", 40), ("fresh", 40), ("big", 60), ("zeroed", 16), ("aligned", 24), ("grown", 4),
                               ("churn", 64), ("threads", 16)):
             program.run(function, mib)
         memory.end().check(program)
@@ -316,6 +316,17 @@ def static_program(context):
     memory = Allocations(context, "-p", program.pid)
     for function, mib in (("small", 16), ("big", 24), ("zeroed", 16), ("aligned", 16),
                           ("grown", 4), ("churn", 64)):
+        program.run(function, mib)
+    memory.end().check(program)
+
+
+@test()
+def musl(context):
+    """The allocator of musl, whose memalign only jumps to another function that is hooked."""
+    program = Allocator(context, program=context.helper("allocates-musl", "allocates.c", "-pthread", cc="musl-gcc"))
+    memory = Allocations(context, "-p", program.pid)
+    for function, mib in (("small", 16), ("fresh", 40), ("big", 24), ("zeroed", 16), ("aligned", 48), ("grown", 4),
+                          ("churn", 64), ("threads", 16)):
         program.run(function, mib)
     memory.end().check(program)
 

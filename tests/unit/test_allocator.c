@@ -21,7 +21,9 @@ static const struct {
 } functions[] = {
 	{ "malloc", OWN, ALLOC_MALLOC, 0 },
 	{ "calloc", "push %rbx; call malloc@plt; pop %rbx; ret", ALLOC_CALLOC, 0 },
-	{ "realloc", "push %rbx; pop %rbx; jne 1f; jmp malloc@plt; 1: ret", ALLOC_REALLOC, 0 },
+	{ "realloc", "push %rbx; pop %rbx; je malloc@plt; ret", ALLOC_REALLOC_PASSING, 0 },
+	{ "rallocx", "push %rbx; pop %rbx; jne elsewhere@plt; call malloc@plt; ret", ALLOC_REALLOC,
+	  0 },
 	{ "aligned_alloc", OWN, ALLOC_ALIGNED, 0 },
 	/* As in musl. */
 	{ "memalign", "jmp aligned_alloc@plt", 0, 0 },

@@ -163,6 +163,43 @@ static int passing_leave_out(struct code_reader *reader, struct symbol_found *fu
 	return err;
 }
 
+/* Does the code of a function jump to another one, at any place, on a condition or not? */
+static bool jumps_to(struct code_reader *reader, const struct symbol_found *from, uint64_t to)
+{
+	__cleanup(free_mem) struct elf_symbol *targets =
+		calloc(ALLOCATOR_MAX_FUNCTIONS, sizeof(*targets));
+	uint64_t rva = from->value, end = rva + from->bytes, target;
+	struct code_instruction in;
+	size_t nr = 0, i;
+	int read;
+
+	for (read = 0; targets && read < HOOK_PLACE_MAX_INSTRUCTIONS && rva < end; read++) {
+		if (nr == ALLOCATOR_MAX_FUNCTIONS || code_reader_get(reader, rva, &in))
+			break;
+		if ((in.insn.kind == INSTRUCTION_JUMP || in.insn.kind == INSTRUCTION_BRANCH) &&
+		    instruction_target(&in.insn, rva, &target) &&
+		    (target < from->value || target >= end))
+			targets[nr++].rva = target;
+		rva += in.insn.bytes;
+	}
+	if (!nr || behind_plt(reader->img, targets, nr))
+		return false;
+	for (i = 0; i < nr; i++)
+		if (targets[i].rva == to)
+			return true;
+	return false;
+}
+
+static enum bpfprof_alloc_kind kind_of(struct code_reader *reader, const struct part *part,
+				       const struct symbol_found *found, size_t nr)
+{
+	enum bpfprof_alloc_kind kind = part->functions[nr].kind;
+
+	if (kind == ALLOC_REALLOC && jumps_to(reader, &found[nr], found[0].value))
+		return ALLOC_REALLOC_PASSING;
+	return kind;
+}
+
 static bool is_hooked(const struct allocator *allocator, uint64_t off)
 {
 	size_t i;
@@ -215,7 +252,8 @@ static int functions_hook(struct allocator *ret, struct elf_image *img, const st
 		err = passing_leave_out(&reader, found, part->nr);
 	for (i = 0; i < part->nr && !err; i++)
 		if (found[i].pattern != UINT32_MAX)
-			err = hook_add(ret, &reader, &budget, &found[i], part->functions[i].kind);
+			err = hook_add(ret, &reader, &budget, &found[i],
+				       kind_of(&reader, part, found, i));
 	return err;
 }
 
