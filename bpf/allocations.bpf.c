@@ -83,6 +83,8 @@ static __always_inline __u64 bytes_asked(struct pt_regs *ctx, __u32 kind)
 	case ALLOC_REALLOC:
 	case ALLOC_ALIGNED:
 		return regs_argument(ctx, 2);
+	case ALLOC_REALLOC_PASSING:
+		return regs_argument(ctx, 1) ? regs_argument(ctx, 2) : 0;
 	case ALLOC_MMAP: /* memory that may be written to, of no file */
 		return regs_argument(ctx, 3) & PROT_WRITE && regs_argument(ctx, 4) & MAP_ANONYMOUS
 			       ? regs_argument(ctx, 2)
@@ -163,7 +165,7 @@ static __always_inline bool call_begins(struct pt_regs *ctx, struct task_struct 
 		open.bytes = BPFPROF_USER_VA_END;
 	open.rate = control->bytes;
 	open.sampled = is_sampled(open.bytes, open.rate) && !is_inner(ctx, task, kind);
-	if (kind == ALLOC_REALLOC)
+	if (kind == ALLOC_REALLOC || kind == ALLOC_REALLOC_PASSING)
 		old = regs_argument(ctx, 1);
 	/* Taken now: once it is freed, another thread may get the address before this call returns. */
 	if (old && block_take(control, pid, old, &open.old))

@@ -19,7 +19,7 @@
 #define BPFPROF_MAX_ALLOC_RATE (1ULL << 31)
 #define BPFPROF_MAX_OPEN_ALLOCATIONS 4096 /* calls of the sample that have not returned yet */
 #define BPFPROF_MAX_ALLOC_PROCESSES 64 /* with probes */
-#define BPFPROF_MAX_ALLOC_FUNCTIONS 10 /* with probes in a file */
+#define BPFPROF_MAX_ALLOC_FUNCTIONS 18 /* with probes in a file that return blocks */
 #define BPFPROF_ALLOC_FILES 2
 
 /* What a hooked function does: the cookie of its probe. */
@@ -33,6 +33,8 @@ enum bpfprof_alloc_kind {
 	ALLOC_FREE = 6, /* (block) */
 	ALLOC_MMAP = 7, /* (address, bytes, protection, flags) */
 	ALLOC_MUNMAP = 8, /* (address, bytes) */
+	/* (block, bytes); without a block it jumps to one of these functions, which counts then */
+	ALLOC_REALLOC_PASSING = 9,
 };
 
 enum bpfprof_alloc_counter {

@@ -16,8 +16,8 @@ from test_wall import some_pythons
 
 PAIRED = True
 SAMPLE = 16 << 10
-OWN = {"small", "big", "before", "zeroed", "aligned", "grown", "churn", "of_thread", "failing", "mapped",
-       "spike", "over", "objects", "rows", "wide", "vectors", "maps", "gone", "boxes", "zeroes", "jumps", "stays", "handled", "on_signal"}
+OWN = {"small", "fresh", "big", "before", "zeroed", "aligned", "grown", "churn", "of_thread", "failing", "mapped",
+       "spike", "over", "objects", "rows", "wide", "vectors", "maps", "gone", "forms", "extended", "boxes", "zeroes", "jumps", "stays", "handled", "on_signal"}
 TYPES = ["alloc_objects/count", "alloc_space/bytes", "inuse_objects/count", "inuse_space/bytes"]
 ROW = re.compile(r"^ *([\d.]+) (B|KiB|MiB|GiB) +[\d.]+% +\d+ (?: +[\d.]+ (?:B|KiB|MiB|GiB)){2} +(\w+)",
                  re.M)
@@ -93,7 +93,7 @@ def functions(context):
     memory = Allocations(context, "-p", program.pid)
     program.allocated.clear()
     program.held.clear()
-    for function, mib in (("small", 40), ("big", 100), ("zeroed", 30), ("aligned", 24),
+    for function, mib in (("small", 40), ("fresh", 40), ("big", 100), ("zeroed", 30), ("aligned", 24),
                           ("grown", 16), ("churn", 1600), ("threads", 32), ("mapped", 80),
                           ("failing", 1000)):
         program.run(function, mib)
@@ -243,35 +243,60 @@ def loaded_later(context):
 ALLOCATORS = ("libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2")
 
 
-@test()
-def allocators(context):
-    """jemalloc, tcmalloc and mimalloc, preloaded."""
+def allocators_each(context):
     for name in ALLOCATORS:
         library = "/usr/lib/x86_64-linux-gnu/" + name
         if not os.path.exists(library):
             raise Skip("%s is not installed" % name)
         context.note(name)
+        yield library
+
+
+@test()
+def allocators(context):
+    """jemalloc, tcmalloc and mimalloc, preloaded."""
+    for library in allocators_each(context):
         program = Allocator(context, LD_PRELOAD=library)
         memory = Allocations(context, "-p", program.pid)
-        for function, mib in (("small", 40), ("big", 60), ("zeroed", 16), ("aligned", 24), ("grown", 4),
+        for function, mib in (("small", 40), ("fresh", 40), ("big", 60), ("zeroed", 16), ("aligned", 24), ("grown", 4),
                               ("churn", 64), ("threads", 16)):
             program.run(function, mib)
         memory.end().check(program)
 
 
-def languages_check(context, program, functions):
-    program = Allocator(context, program=program)
+def languages_check(context, program, functions, **environment):
+    program = Allocator(context, program=program, **environment)
     memory = Allocations(context, "-p", program.pid)
     for function, mib in functions:
         program.run(function, mib)
     memory.end().check(program)
 
 
+CPP = (("objects", 40), ("rows", 24), ("wide", 24), ("vectors", 16), ("maps", 40), ("gone", 160), ("forms", 160))
+
+
+def cpp_build(context, name, *flags):
+    return context.helper(name, "allocates.cpp", "-std=c++17", *flags, cc="g++")
+
+
 @test()
 def cpp(context):
     """operator new of all kinds, and containers."""
-    languages_check(context, context.helper("allocates-cpp", "allocates.cpp", "-std=c++17", cc="g++"),
-                    (("objects", 40), ("rows", 24), ("wide", 24), ("vectors", 16), ("maps", 40), ("gone", 160)))
+    languages_check(context, cpp_build(context, "allocates-cpp"), CPP)
+
+
+@test()
+def cpp_static(context):
+    """The same with the C++ library inside the program: its operator new calls the malloc that is hooked, too."""
+    languages_check(context, cpp_build(context, "allocates-cpp-static", "-static"), CPP)
+
+
+@test()
+def cpp_allocators(context):
+    """The same where jemalloc, tcmalloc and mimalloc are preloaded: their operator new calls no malloc."""
+    for library in allocators_each(context):
+        functions = CPP + (("extended", 64),) if "jemalloc" in library else CPP
+        languages_check(context, cpp_build(context, "allocates-cpp"), functions, LD_PRELOAD=library)
 
 
 @test()
@@ -291,6 +316,17 @@ def static_program(context):
     memory = Allocations(context, "-p", program.pid)
     for function, mib in (("small", 16), ("big", 24), ("zeroed", 16), ("aligned", 16),
                           ("grown", 4), ("churn", 64)):
+        program.run(function, mib)
+    memory.end().check(program)
+
+
+@test()
+def musl(context):
+    """The allocator of musl, whose memalign only jumps to another function that is hooked."""
+    program = Allocator(context, program=context.helper("allocates-musl", "allocates.c", "-pthread", cc="musl-gcc"))
+    memory = Allocations(context, "-p", program.pid)
+    for function, mib in (("small", 16), ("fresh", 40), ("big", 24), ("zeroed", 16), ("aligned", 48), ("grown", 4),
+                          ("churn", 64), ("threads", 16)):
         program.run(function, mib)
     memory.end().check(program)
 

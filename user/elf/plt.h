@@ -15,7 +15,7 @@ struct elf_symbol;
 struct strtab;
 
 /*
- * Fills in the entries of syms[0..nr), sorted by rva, that have no name yet and lie in a PLT. 0,
+ * Fills in the entries of syms[0..nr), in any order, that have no name yet and lie in a PLT. 0,
  * -EBADMSG, -E2BIG, -ENOMEM or the error of a read: the names found before stay.
  */
 int plt_resolve(struct elf_image *img, struct strtab *names, struct elf_symbol *syms, size_t nr);

@@ -100,6 +100,17 @@ NOINLINE static void small(size_t mib)
 	BARRIER();
 }
 
+/* By realloc of no block. */
+NOINLINE static void fresh(size_t mib)
+{
+	void *volatile none = NULL;
+	size_t i;
+
+	for (i = 0; i < mib * MIB / 1000; i++)
+		keep(realloc(none, 1000), 1000);
+	BARRIER();
+}
+
 NOINLINE static void big(size_t mib)
 {
 	while (mib--)
@@ -352,7 +363,7 @@ static const struct {
 	{ "zeroed", zeroed }, { "aligned", aligned }, { "grown", grown },
 	{ "churn", churn },   { "threads", threads }, { "drop", drop },
 	{ "orphan", orphan }, { "failing", failing }, { "mapped", mapped },
-	{ "spike", spike },   { "over", over },
+	{ "spike", spike },   { "over", over },	      { "fresh", fresh },
 #ifdef LOADS
 	{ "loads", loads },
 #endif

@@ -10,6 +10,14 @@
 #include <new>
 #include <vector>
 
+// jemalloc alone has them.
+extern "C" {
+[[gnu::weak]] void *mallocx(size_t bytes, int flags);
+[[gnu::weak]] void *rallocx(void *block, size_t bytes, int flags);
+[[gnu::weak]] void dallocx(void *block, int flags);
+[[gnu::weak]] void sdallocx(void *block, size_t bytes, int flags);
+}
+
 namespace
 {
 constexpr size_t MIB = 1 << 20;
@@ -43,11 +51,11 @@ NOINLINE void rows(size_t mib)
 	BARRIER();
 }
 
-// The library rounds the size up to a multiple of the alignment.
+// A multiple of the alignment: some libraries ask for no less.
 NOINLINE void wide(size_t mib)
 {
 	for (size_t i = 0; i < mib * MIB / 12288; i++)
-		keep(operator new(10000, std::align_val_t(4096)), 12288);
+		keep(operator new(12288, std::align_val_t(4096)), 12288);
 	BARRIER();
 }
 
@@ -93,13 +101,54 @@ NOINLINE void gone(size_t mib)
 	BARRIER();
 }
 
+// new and delete in all forms.
+NOINLINE void forms(size_t mib)
+{
+	constexpr auto align = std::align_val_t(4096);
+
+	for (size_t i = 0; i < mib * MIB / 32768; i++) {
+		void *blocks[] = { operator new(4096), operator new(4096, std::nothrow),
+				   operator new(4096, align), operator new(4096, align, std::nothrow),
+				   operator new[](4096), operator new[](4096, std::nothrow),
+				   operator new[](4096, align),
+				   operator new[](4096, align, std::nothrow) };
+
+		for (void *block : blocks)
+			*static_cast<volatile char *>(block) = 1;
+		operator delete(blocks[0]);
+		operator delete(blocks[1], std::nothrow);
+		operator delete(blocks[2], align);
+		operator delete(blocks[3], align, std::nothrow);
+		operator delete[](blocks[4]);
+		operator delete[](blocks[5], 4096);
+		operator delete[](blocks[6], 4096, align);
+		operator delete[](blocks[7], align, std::nothrow);
+		allocated += sizeof(blocks) / sizeof(blocks[0]) * 4096;
+	}
+	BARRIER();
+}
+
+NOINLINE void extended(size_t mib)
+{
+	for (size_t i = 0; i < mib * MIB / 16384; i++) {
+		keep(rallocx(mallocx(2048, 0), 6144, 0), 8192);
+		held -= 2048;
+		dallocx(mallocx(4096, 0), 0);
+		sdallocx(mallocx(4096, 0), 4096, 0);
+		allocated += 8192;
+	}
+	BARRIER();
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
 		const char *name;
 		void (*run)(size_t mib);
 	} functions[] = { { "objects", objects }, { "rows", rows }, { "wide", wide },
-			  { "vectors", vectors }, { "maps", maps }, { "gone", gone } };
+			  { "vectors", vectors }, { "maps", maps }, { "gone", gone },
+			  { "forms", forms },
+			  { "extended", extended } };
 	char name[32];
 	size_t mib;
 

@@ -38,8 +38,7 @@ _Static_assert(ALLOCATOR_NR_PARTS <= BPFPROF_ALLOC_FILES, "no room");
 struct looked_file {
 	struct hash_node node;
 	uint32_t image;
-	int err[ALLOCATOR_NR_PARTS]; /* 0: it has that part */
-	struct allocator parts[ALLOCATOR_NR_PARTS];
+	struct allocator *parts[ALLOCATOR_NR_PARTS]; /* NULL: it has no such part */
 };
 
 struct hooked_process {
@@ -175,6 +174,7 @@ static const struct looked_file *file_look(struct alloc_probes *probes, uint32_t
 {
 	struct looked_file *file = hash_table_find(&probes->files, &id);
 	struct image *image = images_get(probes->images, id);
+	struct allocator part;
 	int i;
 
 	if (file)
@@ -183,8 +183,11 @@ static const struct looked_file *file_look(struct alloc_probes *probes, uint32_t
 		return NULL;
 	file = hash_table_add(&probes->files, &id);
 	for (i = 0; file && i < ALLOCATOR_NR_PARTS; i++)
-		file->err[i] = allocator_read(&file->parts[i], image->elf, (enum allocator_part)i,
-					      program);
+		if (!allocator_read(&part, image->elf, (enum allocator_part)i, program)) {
+			file->parts[i] = malloc(sizeof(part));
+			if (file->parts[i])
+				*file->parts[i] = part;
+		}
 	return file;
 }
 
@@ -223,7 +226,7 @@ static void parts_find(struct alloc_probes *probes, const struct process *proces
 		if (!image || (name_begins(image, "ld-") && !is_libc(image)))
 			continue;
 		file = file_look(probes, id, program);
-		if (!file || file->err[ALLOCATOR_HEAP])
+		if (!file || !file->parts[ALLOCATOR_HEAP])
 			continue;
 		if (is_libc(image))
 			libc = file;
@@ -235,7 +238,7 @@ static void parts_find(struct alloc_probes *probes, const struct process *proces
 	if (libc && libc->image == image_before)
 		library = NULL;
 	ret[ALLOCATOR_HEAP] = own ? own : library ? library : libc;
-	ret[ALLOCATOR_MAPS] = libc && !libc->err[ALLOCATOR_MAPS] ? libc : NULL;
+	ret[ALLOCATOR_MAPS] = libc && libc->parts[ALLOCATOR_MAPS] ? libc : NULL;
 }
 
 /* Says where the code of the allocator lies in the process. 0 or -errno. */
@@ -244,7 +247,7 @@ static int code_publish(struct alloc_probes *probes, const struct process *proce
 {
 	const struct looked_file *file =
 		hash_table_find(&probes->files, &hooked->parts[ALLOCATOR_HEAP].image);
-	const struct allocator *heap = file ? &file->parts[ALLOCATOR_HEAP] : NULL;
+	const struct allocator *heap = file ? file->parts[ALLOCATOR_HEAP] : NULL;
 	const struct process_mapping *mapping;
 	struct bpfprof_alloc_code code = { .exec_id = process->exec_id };
 	size_t i, k;
@@ -295,12 +298,12 @@ static int part_hook(struct alloc_probes *probes, struct hooked_process *hooked,
 	int err = image && file ? images_open(probes->images, image, time_monotonic_ns()) : -ENOENT;
 
 	if (!err)
-		err = links_make(probes, hooked->parts[part].fds, image, &file->parts[part],
+		err = links_make(probes, hooked->parts[part].fds, image, file->parts[part],
 				 own_pid);
 	if (err)
 		return err;
 	image->hooked = true;
-	log_debug("pid %u: hooked %zu functions of %s", hooked->pid, file->parts[part].nr,
+	log_debug("pid %u: hooked %zu functions of %s", hooked->pid, file->parts[part]->nr,
 		  image->path);
 	return 0;
 }
@@ -518,11 +521,16 @@ int alloc_probes_new(struct alloc_probes **ret, struct session *session, struct 
 void alloc_probes_free(struct alloc_probes *probes)
 {
 	struct hooked_process *hooked;
+	struct looked_file *file;
+	int i;
 
 	if (!probes)
 		return;
 	hash_table_each(&probes->hooked, hooked)
 		links_close(probes, hooked);
+	hash_table_each(&probes->files, file)
+		for (i = 0; i < ALLOCATOR_NR_PARTS; i++)
+			free(file->parts[i]);
 	closer_free(probes->closer);
 	hash_table_clear(&probes->files);
 	hash_table_clear(&probes->hooked);

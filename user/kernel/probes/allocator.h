@@ -10,14 +10,17 @@
 
 #include "allocations.h"
 
+#define ALLOCATOR_MAX_FUNCTIONS 33 /* with probes in a file */
+
 struct elf_image;
 
 struct allocator {
-	uint64_t offsets[BPFPROF_MAX_ALLOC_FUNCTIONS]; /* of the probes in the file, each once */
-	uint64_t cookies[BPFPROF_MAX_ALLOC_FUNCTIONS]; /* enum bpfprof_alloc_kind */
-	uint64_t starts[BPFPROF_MAX_ALLOC_FUNCTIONS]; /* of the functions, in the file */
-	uint64_t bytes[BPFPROF_MAX_ALLOC_FUNCTIONS]; /* of their code; 0: not known */
+	uint64_t offsets[ALLOCATOR_MAX_FUNCTIONS]; /* of the probes in the file, each once */
+	uint64_t cookies[ALLOCATOR_MAX_FUNCTIONS]; /* enum bpfprof_alloc_kind */
 	size_t nr, nr_allocating; /* the first ones return blocks */
+	/* Of those that return blocks. */
+	uint64_t starts[BPFPROF_MAX_ALLOC_FUNCTIONS]; /* in the file */
+	uint64_t bytes[BPFPROF_MAX_ALLOC_FUNCTIONS]; /* of their code; 0: not known */
 };
 
 enum allocator_part {
