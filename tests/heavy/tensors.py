@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A torch process that says what it did. argv: addresses of words in libc10_cuda.so.
 
-Says "ready", then answers each line "look" by its libraries and what these words hold, "work" by what it allocated and
-launched, as torch itself and fake_device.c, if that is preloaded, have it, and "history" by torch's own history of what
-it then allocates and frees.
+Says "ready", then answers each line: "look" by its libraries and the values of these words, "work" by the allocations and
+launches that torch and a preloaded fake_device.c have counted, "history" by torch's own history of the memory that the
+process then allocates and frees.
 """
 
 import ctypes

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small torch training loop on CPUs. argv: seconds; or `sleep` and a number: so many processes
-that only have torch in memory, the first of which imports it."""
+"""A small torch training loop on CPUs. argv: seconds; or `sleep` and a number: the program imports torch and
+forks until there are so many processes, which sleep."""
 
 import os
 import sys

@@ -253,7 +253,7 @@ LONG_NAMES = 3000, 16000  # functions, bytes of a name
 
 
 def with_long_names(context):
-    """A program with that many functions, all of which run."""
+    """A program with that many functions; it runs each of them."""
     folder, (functions, size) = context.scratch("long"), LONG_NAMES
     with open(os.path.join(folder, "names.s"), "w", encoding="utf-8") as file:
         table = ".section .data.rel,\"aw\"\n.globl table\ntable:\n"
@@ -288,6 +288,8 @@ def long_names(context):
     context.note("at most %.1f MiB; names of %d to %d bytes" % (most / (1 << 20), min(names), max(names)))
     check(max(names) < 1024 and len(re.findall(r";f\d+_x+", texts)) > 300, "names of %s bytes" % names)
     check(most <= 64 << 20, "memory of %d bytes" % most)
+    files = sum_up(json.loads(text.split("\n", 1)[0][2:])["files"] for text in texts_of(daemon))
+    check(files["names_cut"] > 0, "names are cut, and not counted: %s" % files)
 
 
 @test(modes=CAPS)

@@ -72,10 +72,10 @@ def run(context, python, *programs, env=None):
         process.kill()
         process.wait()
         with open(out, encoding="utf-8") as file:
-            told = json.load(file)
+            truth_names = json.load(file)
         check((stats["unmerged"] == 0 and stats["truncated"] == 0) or stats["reasons"],
               "%s: no reason for %s" % (label, stats))
-        yield label, told, stacks, stats, dumped[process.pid]
+        yield label, truth_names, stacks, stats, dumped[process.pid]
 
 
 def in_order(frames):
@@ -90,9 +90,9 @@ def in_order(frames):
     return any("sort" in name or "+0x" in name for name in names[work:names.index("key_of")])
 
 
-def is_right(frames, told):
+def is_right(frames, truth_names):
     return truth.UNMERGED_MARK not in frames and in_order(frames) and \
-        names_of(frames) in (told, told + ["key_of"])
+        names_of(frames) in (truth_names, truth_names + ["key_of"])
 
 
 def check_all(label, stacks, right, floor=99.0):
@@ -107,18 +107,18 @@ def check_all(label, stacks, right, floor=99.0):
 def thrown(context):
     """Coroutines that wait while an exception goes through them run in no C call, and stand in their place."""
     for python in all_pythons()[0]:
-        for label, told, stacks, stats, dumped in run(context, python, ("thrown",), ("closed",), ("cancelled",),
+        for label, truth_names, stacks, stats, dumped in run(context, python, ("thrown",), ("closed",), ("cancelled",),
                                                       ("managed",)):
-            check_all(label, stacks, lambda frames: is_right(frames, told), 98.0)
+            check_all(label, stacks, lambda frames: is_right(frames, truth_names), 98.0)
             total = sum(count for _, count in stacks)
-            if told[0] == "<module>":
+            if truth_names[0] == "<module>":
                 check(stats["complete"] >= (1 - FEW) * total, "%s: %s" % (label, stats))
             else:  # up to 3.9 Python loses the outer frames without a message
                 check(stats["reasons"].get(BROKEN, 0) >= (1 - FEW) * total and
                       stats["complete"] <= FEW * total, "%s: %s" % (label, stats))
             shown = [line.split(" (")[0].strip().rpartition(".")[2] for line in
                      dumped.splitlines() if line.startswith("    ") and " (" in line][::-1]
-            check(shown[:len(told)] == told, "%s: dump says %s, Python %s" % (label, shown, told))
+            check(shown[:len(truth_names)] == truth_names, "%s: dump says %s, Python %s" % (label, shown, truth_names))
 
 
 @test(long=True)
@@ -126,9 +126,9 @@ def cut(context):
     """A deep recursion shows its innermost frames: whole, or under [truncated], and counted."""
     for python in all_pythons()[0]:
         depths = (900, 3000)
-        for depth, (label, told, stacks, stats, _) in zip(depths, run(context, python,
+        for depth, (label, truth_names, stacks, stats, _) in zip(depths, run(context, python,
                                                                      *(("deep", depth) for depth in depths))):
-            told = [name for name in told if name != "<module>"]
+            truth_names = [name for name in truth_names if name != "<module>"]
 
             def right(frames):
                 names = names_of(frames)
@@ -136,8 +136,8 @@ def cut(context):
                 if truth.UNMERGED_MARK in frames or not in_order(frames):
                     return False
                 if frames[0] != truth.TRUNCATED_MARK:
-                    return depth < KEPT and inner == told
-                if inner == told:  # only C code is missing
+                    return depth < KEPT and inner == truth_names
+                if inner == truth_names:  # only C code is missing
                     return True
                 return inner == ["down"] * (len(inner) - 1) + ["work"] and \
                     len(inner) >= (KEPT if python.version >= (3, 11) else 300)
@@ -157,8 +157,8 @@ def many_threads(context):
     """The oldest of more threads than a list is followed for has its frames while it runs Python."""
     for python in all_pythons()[0]:
         if python.version in ((3, 10), (3, 12), (3, 13)) and not python.free_threaded:
-            (_, told, stacks, _, _), = run(context, python, ("crowd", 4400))
-            check_all(str(python), stacks, lambda frames: is_right(frames, told))
+            (_, truth_names, stacks, _, _), = run(context, python, ("crowd", 4400))
+            check_all(str(python), stacks, lambda frames: is_right(frames, truth_names))
 
 
 @test()
@@ -176,8 +176,8 @@ def greenlets(context):
         if not os.path.exists(os.path.join(folder, "greenlet")):
             continue
         tried += 1
-        (_, told, stacks, stats, _), = run(context, python, ("switched",), env={"PYTHONPATH": folder})
-        check_all(str(python), stacks, lambda frames: is_right(frames, told) and
+        (_, truth_names, stacks, stats, _), = run(context, python, ("switched",), env={"PYTHONPATH": folder})
+        check_all(str(python), stacks, lambda frames: is_right(frames, truth_names) and
                   "<module>" not in names_of(frames) and
                   not truth.EVAL.match(frames[0]) and "_start" not in frames, 98.0)
         check(stats["complete"] >= (1 - FEW) * sum(count for _, count in stacks),

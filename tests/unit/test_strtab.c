@@ -109,6 +109,7 @@ Test(strtab, long_strings_are_cut_when_room_gets_short)
 	cr_expect_neq(strtab_add(tab, other), cut, "the hash tells names apart");
 	cr_expect_str_eq(strtab_get(tab, strtab_add(tab, "short")), "short");
 	cr_expect_eq(strtab_nr_lost(tab), 0);
+	cr_expect_geq(strtab_nr_cut(tab), 2);
 	strtab_cut_after(tab, SIZE_MAX, NAME_CUT_SHORTEST);
 	cr_expect_str_eq(strtab_get(tab, strtab_add(tab, other)), other);
 	strtab_free(tab);

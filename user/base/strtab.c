@@ -28,7 +28,7 @@ struct strtab {
 	struct chunk *chunks;
 	size_t bytes, max_bytes;
 	size_t cut_bytes, cut_len; /* see strtab_cut_after() */
-	uint64_t nr_lost;
+	uint64_t nr_cut, nr_lost;
 	uint64_t seed; /* random, as targets choose many of the strings */
 };
 
@@ -78,6 +78,7 @@ uint32_t strtab_add_len(struct strtab *tab, const char *str, size_t len)
 	if (len > tab->cut_len && tab->bytes >= tab->cut_bytes) {
 		char shorter[NAME_CUT_MAX];
 
+		tab->nr_cut++;
 		len = name_cut_short(str, len, tab->cut_len, shorter);
 		return strtab_add_len(tab, shorter, len);
 	}
@@ -154,6 +155,11 @@ size_t strtab_bytes(const struct strtab *tab)
 uint32_t strtab_count(const struct strtab *tab)
 {
 	return (uint32_t)tab->strings.nr;
+}
+
+uint64_t strtab_nr_cut(const struct strtab *tab)
+{
+	return tab->nr_cut;
 }
 
 uint64_t strtab_nr_lost(const struct strtab *tab)

@@ -34,6 +34,7 @@ void strtab_cut_after(struct strtab *tab, size_t bytes, size_t len);
 size_t strtab_bytes(const struct strtab *tab);
 const char *strtab_get(const struct strtab *tab, uint32_t id);
 uint32_t strtab_count(const struct strtab *tab);
+uint64_t strtab_nr_cut(const struct strtab *tab); /* strings that strtab_cut_after() has cut */
 uint64_t strtab_nr_lost(const struct strtab *tab); /* strings that became STRTAB_OVERFLOW */
 
 #endif

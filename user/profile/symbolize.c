@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
-#include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +21,7 @@
 #include "profile/aggregate.h"
 #include "profile/assemble.h"
 #include "profile/frame_set.h"
+#include "profile/image_symbols.h"
 #include "profile/jit_names.h"
 #include "profile/profile.h"
 #include "profile/short_file.h"
@@ -31,7 +31,6 @@
 #include "symbol/demangle.h"
 #include "symbol/kallsyms.h"
 #include "symbol/perfmap.h"
-#include "unwind/cfi.h"
 #include "bpfprof.h"
 
 #define ANON_NAME_BYTES UINT64_C(4096)
@@ -39,7 +38,6 @@
 #define CUT_RAW_BYTES 255 /* a mangled name that is cut is not demangled */
 #define NAMES_PER_FRAME 3 /* function, its name in the file or the source file, and its short one */
 #define MAX_ASKED 16 /* processes that are asked about the folder of Python code */
-#define DEBUG_ROOT "/usr/lib/debug"
 
 enum problem {
 	CODE_PENDING,
@@ -48,6 +46,7 @@ enum problem {
 	SYMBOLS_NO_TIME,
 	SYMBOLS_TOO_MANY,
 	SYMBOLS_UNREADABLE,
+	NAMES_CUT,
 	NR_PROBLEMS,
 };
 
@@ -70,6 +69,10 @@ const struct counter symbolize_counters[] = {
 				       "at least exported functions have names" },
 	[SYMBOLS_UNREADABLE] = { COUNTER_FILES, "symbols_unreadable", 0,
 				 .help = "files that could not be read to their end" },
+	[NAMES_CUT] = { COUNTER_FILES, "names_cut", 0,
+			.help = "files, or groups of other code, with names that are cut shorter, "
+				"or left out: no "
+				"room" },
 	[NR_PROBLEMS] = { 0 },
 };
 
@@ -86,6 +89,7 @@ struct symbolizer {
 	uint32_t *owners; /* by Python frame: index + 1 of a process that runs it, or 0; or NULL */
 	struct jit_names jit;
 	size_t name_bytes; /* see symbolize_options */
+	uint64_t nr_raw_cut; /* names of files that did not fit into the tables of these */
 	int kernel_names_hidden;
 };
 
@@ -234,39 +238,6 @@ static void native_location(struct symbolizer *s, size_t i, const struct elf_sym
 	}
 }
 
-struct debug_place {
-	struct images *images;
-	uint32_t pid; /* files of this process come before those of the node; 0: none */
-};
-
-/* A container may have its own debug files; with the right build id the node's are as good. */
-static struct elf_image *open_debug_file(void *arg, const char *path)
-{
-	const struct debug_place *place = arg;
-	struct elf_image *debug = NULL;
-
-	if (place->pid)
-		debug = images_open_path(place->images, place->pid, path);
-	return debug ? debug : images_open_path(place->images, 0, path);
-}
-
-static void find_starts(void *image, struct elf_symbol *symbols, size_t nr)
-{
-	struct cfi *cfi = images_cfi(image);
-	uint64_t start = 0,
-		 end = 0; /* range of the last symbol: neighbours often lie in the same function */
-	size_t i;
-
-	for (i = 0; i < nr && cfi; i++) {
-		if (symbols[i].name)
-			continue;
-		if ((symbols[i].rva < start || symbols[i].rva >= end) &&
-		    cfi_function(cfi, symbols[i].rva, &start, &end))
-			start = end = 0;
-		symbols[i].function = start;
-	}
-}
-
 const char *symbolize_problem(const struct stats_reasons *files)
 {
 	size_t i;
@@ -280,32 +251,17 @@ const char *symbolize_problem(const struct stats_reasons *files)
 /* The counter for an error with the symbols of a file. */
 static enum problem symbols_problem(int err)
 {
-	switch (err) {
-	case -EBADMSG:
-		return SYMBOLS_MALFORMED;
-	case -E2BIG:
-		return SYMBOLS_TOO_MANY;
-	default:
-		return SYMBOLS_UNREADABLE;
-	}
+	return err == -EBADMSG ? SYMBOLS_MALFORMED
+	       : err == -E2BIG ? SYMBOLS_TOO_MANY
+			       : SYMBOLS_UNREADABLE;
 }
 
 /* Symbols without a name keep their address. */
 static void symbols_resolve(struct symbolizer *s, struct image *image, struct strtab *names,
 			    struct elf_symbol *symbols, size_t nr)
 {
-	struct debug_place place = { .images = s->images };
-	struct elf_debug_paths paths = { .root = DEBUG_ROOT,
-					 .open = open_debug_file,
-					 .arg = &place };
-	const struct elf_starts starts = { .find = find_starts, .arg = image };
-	char *dir = image->path[0] == '/' ? strdup(image->path) : NULL;
-	int err;
+	int err = image_symbols_resolve(s->images, image, names, symbols, nr);
 
-	place.pid = image->way == IMAGE_WAY_PATH ? 0 : image->pid;
-	paths.dir = dir ? dirname(dir) : NULL;
-	err = elf_symbols_resolve(image->elf, &paths, &starts, names, symbols, nr);
-	free(dir);
 	if (err == -ETIMEDOUT)
 		images_fail(s->images, image, err, s->options->now_ns);
 	/* Memory has no section headers; another counter says so. */
@@ -350,6 +306,7 @@ static int image_resolve(struct symbolizer *s, size_t first, size_t nr)
 		native_location(s, first + i, &symbols[i], names,
 				text_base_name(strtab_get(s->profile->strings, mapping.path)),
 				mapping_id);
+	s->nr_raw_cut += strtab_nr_cut(names) + strtab_nr_lost(names);
 	return 0;
 }
 
@@ -553,9 +510,17 @@ static void names_share(struct symbolizer *s)
 			 len < NAME_CUT_SHORTEST ? NAME_CUT_SHORTEST : len);
 }
 
+static uint64_t names_cut(const struct symbolizer *s)
+{
+	const struct strtab *strings = s->profile->strings;
+
+	return strtab_nr_cut(strings) + strtab_nr_lost(strings) + s->nr_raw_cut;
+}
+
 /* Resolves all frames of the rank, group by group. */
 static int locations_resolve(struct symbolizer *s, int rank)
 {
+	uint64_t cut;
 	size_t first, nr;
 	int err = 0;
 
@@ -564,7 +529,10 @@ static int locations_resolve(struct symbolizer *s, int rank)
 		if (frame_rank(s->frames[first]) != rank)
 			continue;
 		names_share(s);
+		cut = names_cut(s);
 		err = group_resolve(s, first, nr);
+		if (names_cut(s) > cut)
+			problem_count(s, NAMES_CUT);
 	}
 	return err;
 }

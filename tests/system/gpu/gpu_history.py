@@ -99,7 +99,7 @@ def py_drop(va):
 
 
 def driver():
-    """A program without PyTorch; each address comes again, for what has as many pages."""
+    """A program without PyTorch. The driver gives each address again to memory with as many pages."""
     CUDA.fake_cuda_reuse(1)
     held = []
     for _ in range(120):
