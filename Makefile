@@ -58,14 +58,33 @@ HOSTBPF_OBJ := $(HOSTBPF_SRC:%.c=$(B)/%.o)
 
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: all deps demo check check-heavy prepare-heavy unit unit-unsanitized hostbpf system kernels fuzz-smoke fuzz \
-	bench soak lint format layouts image counters \
+.PHONY: all standins library test-programs deps demo check check-heavy prepare-heavy unit unit-unsanitized hostbpf system \
+	kernels fuzz-smoke fuzz bench soak lint format layouts image counters \
 	install uninstall clean help vmlinux
 all: $(B)/bpfprof
+library: $(LIB)
+test-programs: $(B)/unit $(B)/hostbpf
+# The target with sanitizers. One build serves tests and fuzzers: without libFuzzer its counters of coverage do nothing.
+# Each test is a process that the program begins anew: without -no-pie, the loader relocates 600,000 words each time.
+asan-%:
+	@$(MAKE) --no-print-directory B=$(B)/asan BPF_B=$(B) CC=$(CLANG) SAN=fuzzer-no-link,address,undefined \
+		CFLAGS='-O1 -g1' LDFLAGS=-no-pie $*
 
 $(B)/bpfprof: $(B)/user/cmd/main.o $(LIB)
 	$(call msg,LINK,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+
+# One static program for all images: py-spy and memray, which ask the agent of the node (docs/ray-dashboard.md).
+MUSL_CC ?= musl-gcc
+STANDIN_SRC := $(wildcard standins/*.c)
+standins: $(B)/standins/py-spy $(B)/standins/memray
+$(B)/standins/py-spy: $(STANDIN_SRC) $(wildcard standins/*.h)
+	$(call msg,MUSL,$@)
+	$(Q)command -v $(MUSL_CC) >/dev/null || { echo 'standins: there is no $(MUSL_CC): install musl-tools' >&2; exit 1; }
+	$(Q)mkdir -p $(@D) && $(MUSL_CC) -static -Os -s -std=gnu11 -D_GNU_SOURCE -DBPFPROF_VERSION='"$(VERSION)"' \
+		$(WARNINGS) -Wno-format-nonliteral -o $@ $(STANDIN_SRC)
+$(B)/standins/memray: $(B)/standins/py-spy
+	$(Q)ln -sf py-spy $@
 
 $(LIB): $(LIB_OBJ)
 	$(call msg,AR,$@)
@@ -74,7 +93,7 @@ $(LIB): $(LIB_OBJ)
 $(filter $(B)/user/kernel/%,$(LIB_OBJ)) $(UNIT_OBJ): | $(SKELS)
 # With sanitizers the tests themselves compile in half the time without optimization.
 ifneq ($(SAN),)
-$(UNIT_OBJ): ALL_CFLAGS += -O0
+$(UNIT_OBJ): ALL_CFLAGS += -O0 -DSANITIZED
 endif
 $(B)/%.o: %.c
 	$(call msg,CC,$<)
@@ -137,6 +156,7 @@ check-heavy: deps ; @tests/run-heavy
 prepare-heavy:
 	@python3 -B tests/system/pythons.py $(B)/pythons; tests/kernels/run --prepare
 	@tests/heavy/ray_and_torch --prepare; tests/heavy/python_builds --download
+	@tests/heavy/browser --prepare
 unit: $(B)/unit ; @tests/run-criterion $(B)/unit $(UNIT_FLAGS)
 unit-unsanitized: $(B)/unit-unsanitized ; @tests/run-criterion $< $(UNIT_FLAGS)
 counters: $(B)/unit ; @WRITE_PAGE=1 $(B)/unit --filter counters/page
@@ -147,16 +167,18 @@ fuzz: ; @tests/fuzz/run $(FUZZ)
 fuzz-smoke: ; @FUZZ_SECONDS=4 tests/fuzz/run
 bench: all ; @tests/bench/run
 soak: all ; @tests/soak/run $(SOAK_MINUTES)
-image: all ; @deploy/image/build --program $(B)/bpfprof
+image: all $(if $(shell command -v $(MUSL_CC)),standins) ; @deploy/image/build --program $(B)/bpfprof
 lint: all $(patsubst %,$(B)/%.ok,$(wildcard bpf/*.bpf.h bpf/*/*.bpf.h)) ; @B=$(B) tests/lint
-format: ; @git ls-files 'bpf/*.[ch]' 'user/*.[ch]' 'tests/*.[ch]' | xargs clang-format -i
+format: ; @git ls-files 'bpf/*.[ch]' 'user/*.[ch]' 'tests/*.[ch]' 'standins/*.[ch]' | xargs clang-format -i
 layouts: ; @user/python/make-layouts --check
 vmlinux: ; @vmlinux/generate
 
 install: all
 	install -D -m 755 $(B)/bpfprof $(DESTDIR)$(PREFIX)/bin/bpfprof
+	install -m 755 deploy/k8s/kubectl-bpfprof $(DESTDIR)$(PREFIX)/bin/kubectl-bpfprof
+	ln -sf kubectl-bpfprof $(DESTDIR)$(PREFIX)/bin/bpfprof-cluster
 	install -D -m 644 man/bpfprof.1 $(DESTDIR)$(PREFIX)/share/man/man1/bpfprof.1
-uninstall: ; rm -f $(DESTDIR)$(PREFIX)/bin/bpfprof $(DESTDIR)$(PREFIX)/share/man/man1/bpfprof.1
+uninstall: ; rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,bpfprof kubectl-bpfprof bpfprof-cluster) $(DESTDIR)$(PREFIX)/share/man/man1/bpfprof.1
 clean: ; rm -rf $(B)
 
 help:
@@ -167,6 +189,7 @@ help:
 	'make check-heavy  the tests that need gigabytes of packages' \
 	'make unit hostbpf system kernels fuzz-smoke lint    parts of check' \
 	'make fuzz FUZZ=NAME   fuzz one parser until stopped' \
+	'make standins    py-spy and memray that ask the agent, one static program (needs musl-gcc)' \
 	'make PUSH=0       build without libcurl and daemon --push' \
 	'make bench        measure costs side by side with perf' \
 	'make soak         a daemon for two hours beside churn and attacks; SOAK_MINUTES=10' \

@@ -119,6 +119,26 @@ static __always_inline bool block_take(struct bpfprof_alloc_control *control, __
 	return true;
 }
 
+/* A block has ended. Without room for a report user space finds it gone at a look. */
+static __always_inline void block_end(struct bpfprof_alloc_control *control, __u32 pid,
+				      const struct bpfprof_block *block, __u32 counter)
+{
+	struct bpfprof_block_freed *e = NULL;
+
+	alloc_count(control, counter);
+	if (ring_has_room())
+		e = bpf_ringbuf_reserve(&ring, sizeof(*e), 0);
+	if (!e) {
+		alloc_count(control, ALLOC_COUNT_UNREPORTED);
+		return;
+	}
+	record_fill(&e->rec, BPFPROF_KIND_BLOCK_FREED, sizeof(*e));
+	e->block = block->id;
+	e->pid = pid;
+	e->unseen = counter == ALLOC_COUNT_REPLACED;
+	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+}
+
 static __always_inline bool is_in(__u64 ret, const struct bpfprof_alloc_range *range)
 {
 	return ret > range->start && ret <= range->end;
@@ -157,7 +177,7 @@ static __always_inline bool call_begins(struct pt_regs *ctx, struct task_struct 
 		return false;
 	if (kind == ALLOC_FREE || kind == ALLOC_MUNMAP) {
 		if (block_take(control, pid, regs_argument(ctx, 1), &open.old))
-			alloc_count(control, ALLOC_COUNT_FREED);
+			block_end(control, pid, &open.old, ALLOC_COUNT_FREED);
 		return false;
 	}
 	open.bytes = bytes_asked(ctx, kind);
@@ -195,7 +215,7 @@ static __always_inline void block_add(struct bpfprof_alloc_control *control,
 	block.id = __sync_fetch_and_add(&control->last_id, 1) + 1;
 	/* Its end was not seen, or it is memory that mmap maps over. */
 	if (block_take(control, key.pid, va, &old))
-		alloc_count(control, ALLOC_COUNT_REPLACED);
+		block_end(control, key.pid, &old, ALLOC_COUNT_REPLACED);
 	if (bpf_map_update_elem(&held_blocks, &key, &block, BPF_ANY)) {
 		alloc_count(control, ALLOC_COUNT_FULL);
 		r->busy = 0;
@@ -245,7 +265,7 @@ static __always_inline void call_returns(struct pt_regs *ctx, struct task_struct
 		if (!bpf_map_update_elem(&held_blocks, &old, &open.old, BPF_ANY))
 			__sync_fetch_and_add(&control->held_bytes, open.old.bytes);
 	} else if (open.old_va) {
-		alloc_count(control, ALLOC_COUNT_FREED);
+		block_end(control, task->tgid, &open.old, ALLOC_COUNT_FREED);
 	}
 	if (!open.sampled)
 		return;

@@ -47,7 +47,8 @@ enum bpfprof_alloc_counter {
 	ALLOC_COUNT_REPLACED =
 		6, /* blocks whose address was handed out again: their free was not seen */
 	ALLOC_COUNT_OPEN_FULL = 7, /* the same as FULL: no room in open_allocations */
-	ALLOC_NR_COUNTERS = 8,
+	ALLOC_COUNT_UNREPORTED = 8, /* blocks whose end was not reported: no room in the ring */
+	ALLOC_NR_COUNTERS = 9,
 };
 
 /* The one element of the map alloc_control, memory-mapped. */
@@ -93,5 +94,15 @@ struct bpfprof_block {
 
 _Static_assert(sizeof(struct bpfprof_block_key) == 16, "wire");
 _Static_assert(sizeof(struct bpfprof_block) == 16, "wire");
+
+/* BLOCK_FREED: the end of a block of the sample. */
+struct bpfprof_block_freed {
+	struct bpfprof_record rec;
+	__u64 block; /* its id */
+	__u32 pid;
+	__u32 unseen; /* the address was handed out again: it ended at some time before */
+};
+
+_Static_assert(sizeof(struct bpfprof_block_freed) == 40, "wire");
 
 #endif

@@ -8,6 +8,7 @@
  * 0 as invalid. Only user/kernel/ decodes these structs.
  */
 
+#include "asyncio.h"
 #include "config.h"
 #include "counters.h"
 #include "cpython.h"
@@ -72,8 +73,13 @@ struct bpfprof_sample {
 		__u64 page; /* PAGE: its key in the map held_pages (page_sample.h) */
 		__u64 block; /* BLOCK: its id in the map held_blocks (allocations.h) */
 	};
+	__u16 nr_awaiters; /* words of the awaiting tasks, behind all frames */
+	__u16 await_at; /* Python frames up to that of the running task's coroutine; 0: none */
+	__u16 await_stop; /* enum bpfprof_await_stop */
+	__u16 await_flags; /* BPFPROF_AWAIT_* */
 	/*
-	 * Then follow __u64 frames[] (kernel, Python, native, each leaf first), the title, and with
+	 * Then follow __u64 frames[] (kernel, Python, native, each leaf first), the words of the
+	 * awaiting tasks (nearest task first, its outermost frame first), the title, and with
 	 * BPFPROF_SAMPLE_CALL struct bpfprof_gpu_call (gpu_calls.h).
 	 */
 };
@@ -101,8 +107,9 @@ struct bpfprof_miss_point {
  */
 struct bpfprof_miss {
 	struct bpfprof_sample sample;
-	/* Frames, the title, and the call. */
-	__u64 frames[BPFPROF_MAX_FRAMES + (BPFPROF_TITLE_BYTES + BPFPROF_CALL_BYTES) / 8];
+	/* Frames, awaiting tasks, the title, and the call. */
+	__u64 frames[BPFPROF_MAX_FRAMES + BPFPROF_MAX_AWAITERS +
+		     (BPFPROF_TITLE_BYTES + BPFPROF_CALL_BYTES) / 8];
 	struct bpfprof_miss_point at;
 	/*
 	 * The scratch has struct bpfprof_python_entry entries[] and __u8 stack[BPFPROF_STACK_BYTES]
@@ -136,7 +143,10 @@ struct bpfprof_kill_event { /* KILL: SIGKILL was sent to a process */
 	__u32 sender; /* pid of the process that ran: with KILL_KERNEL it may be any */
 	char comm[BPFPROF_COMM_LEN]; /* of that */
 	__u32 flags; /* BPFPROF_KILL_* */
-	__u32 pad;
+	__u32 cgroup_above; /* levels from the process's own cgroup to that of the next two: 0 is its own */
+	/* The cgroup, of that of the process and those above it, with the least left; 0: no limit is known. */
+	__u64 cgroup_max_bytes;
+	__u64 cgroup_used_bytes; /* then */
 };
 
 #define BPFPROF_KILL_KERNEL 1U /* the kernel sent it */
@@ -172,7 +182,7 @@ struct bpfprof_titled {
 	__u32 done; /* 1: user space wants no more events */
 };
 
-_Static_assert(sizeof(struct bpfprof_sample) == 152, "wire");
+_Static_assert(sizeof(struct bpfprof_sample) == 160, "wire");
 _Static_assert(sizeof(struct bpfprof_title_event) == 88 + BPFPROF_TITLE_BYTES, "wire");
 _Static_assert(sizeof(struct bpfprof_titled) == 48, "wire");
 _Static_assert(sizeof(struct bpfprof_miss_point) % 8 == 0, "wire");

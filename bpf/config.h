@@ -65,6 +65,8 @@ struct bpfprof_cfg {
 	/* 0: each CPU has its own scratch; else the number of scratches for all CPUs. */
 	__u32 few_scratches;
 	__u32 gaps_alone; /* 1: the clock samples only processes with an idle device (SAMPLE_GAP) */
+	__u32 async; /* 1: samples have the tasks of asyncio that await the running one */
+	__u32 pad;
 };
 
 /* Entry of the per-CPU pc cache. */

@@ -121,7 +121,7 @@ struct bpfprof_gpu_function {
 	__u8 type; /* NCCL: datatype */
 	/*
 	 * Reduction, root or peer; COMM_INIT: rank; GC: generation; EVENT_RECORD: flags;
-	 * MEMORY_MAP, MEMORY_UNMAP: address.
+	 * MEMORY_MAP, MEMORY_UNMAP: address; ALLOC: of a site the device, else CUmemAllocationProp.
 	 */
 	__u8 extra;
 	__u8 count; /* COMM_INIT: size */
@@ -139,7 +139,7 @@ enum bpfprof_gpu_value_kind {
 struct bpfprof_gpu_value {
 	__u8 kind; /* enum bpfprof_gpu_value_kind */
 	__u8 reg; /* number of the register in instructions */
-	__u8 bytes; /* 4 or 8 */
+	__u8 bytes; /* 4 or 8; the device: 1, too */
 	__u8 pad;
 	__s32 off;
 };
@@ -151,6 +151,7 @@ struct bpfprof_gpu_site {
 	struct bpfprof_gpu_value va; /* the allocated or freed address; GC: generation */
 	struct bpfprof_gpu_value bytes;
 	struct bpfprof_gpu_value stream;
+	struct bpfprof_gpu_value device;
 };
 
 /* Element of the array map gpu_files: facts about one hooked library. */
@@ -208,6 +209,11 @@ struct bpfprof_gpu_count {
  * then 1 if all keys were sent, and 0 if the kernels of this handle cannot be distinguished any more.
  */
 #define BPFPROF_CALL_REUSED 1024U
+
+/* ALLOC: a bit field in the flags, the number of the device + 1; 0: not known. */
+#define BPFPROF_CALL_DEVICE_SHIFT 16
+#define BPFPROF_CALL_DEVICE_MAX 0xff
+#define BPFPROF_CALL_DEVICE(flags) ((flags) >> BPFPROF_CALL_DEVICE_SHIFT & BPFPROF_CALL_DEVICE_MAX)
 
 /* One call: it follows a sample with BPFPROF_SAMPLE_CALL, or is part of a GPU_CALL record. */
 struct bpfprof_gpu_call {
@@ -584,7 +590,7 @@ enum bpfprof_gpu_counter {
 
 _Static_assert(sizeof(struct bpfprof_gpu_function) == 16, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_key) == 56, "wire");
-_Static_assert(sizeof(struct bpfprof_gpu_site) == 32, "wire");
+_Static_assert(sizeof(struct bpfprof_gpu_site) == 40, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_count) == 48, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_call) == BPFPROF_CALL_BYTES, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_open) == 112, "wire");

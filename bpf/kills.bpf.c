@@ -12,7 +12,60 @@ char LICENSE[] SEC("license") = "GPL";
 /* Values of a pointer to siginfo for signals that have none (include/linux/sched/signal.h). */
 #define SEND_SIG_PRIV ((void *)1)
 
-static __always_inline struct bpfprof_kill_event *kill_new(void)
+#define MAX_CGROUPS 8 /* that of the process and those above it */
+#define PAGES_NO_LIMIT ((1ULL << 51) - 1) /* PAGE_COUNTER_MAX, include/linux/page_counter.h */
+
+/* The memory that the cgroup of a process has; NULL: this kernel counts none. */
+static __always_inline struct page_counter *memory_counter(struct task_struct *task)
+{
+	struct cgroup_subsys_state *css = NULL;
+	struct mem_cgroup *memcg = NULL;
+	struct css_set *set;
+	__u64 slot;
+
+	if (!bpf_core_field_exists(task->cgroups) || !bpf_core_field_exists(memcg->memory) ||
+	    !bpf_core_enum_value_exists(enum cgroup_subsys_id, memory_cgrp_id))
+		return NULL;
+	set = BPF_CORE_READ(task, cgroups);
+	slot = bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id);
+	if (!set ||
+	    bpf_probe_read_kernel(&css, sizeof(css),
+				  (void *)set + bpf_core_field_offset(struct css_set, subsys) +
+					  slot * sizeof(css)) ||
+	    !css)
+		return NULL;
+	memcg = (void *)css - bpf_core_field_offset(struct mem_cgroup, css);
+	return (void *)memcg + bpf_core_field_offset(struct mem_cgroup, memory);
+}
+
+/*
+ * The memory of the cgroup is read here, not by the caller: with its last process the group may go, and what
+ * it used is less a moment later.
+ */
+static __always_inline void cgroup_read(struct bpfprof_kill_event *e, struct task_struct *task)
+{
+	struct page_counter *counter = task ? memory_counter(task) : NULL;
+	__u64 least = PAGES_NO_LIMIT, max, used, left;
+	__u32 i;
+
+	e->cgroup_above = 0;
+	e->cgroup_max_bytes = e->cgroup_used_bytes = 0;
+	for (i = 0; i < MAX_CGROUPS && counter; i++) {
+		max = BPF_CORE_READ(counter, max);
+		used = BPF_CORE_READ(counter, usage.counter);
+		left = max > used ? max - used : 0;
+		if (max < PAGES_NO_LIMIT && left < least) {
+			least = left;
+			e->cgroup_above = i;
+			e->cgroup_max_bytes = max * PAGE_BYTES;
+			e->cgroup_used_bytes = used * PAGE_BYTES;
+		}
+		counter = BPF_CORE_READ(counter, parent);
+	}
+}
+
+/* task: the process that is killed. */
+static __always_inline struct bpfprof_kill_event *kill_new(struct task_struct *task)
 {
 	struct bpfprof_kill_event *e = bpf_ringbuf_reserve(&ring, sizeof(*e), 0);
 	struct task_struct *sender = bpf_get_current_task_btf();
@@ -25,7 +78,7 @@ static __always_inline struct bpfprof_kill_event *kill_new(void)
 	e->sender = sender->tgid;
 	BPF_CORE_READ_STR_INTO(&e->comm, sender, comm);
 	e->flags = 0;
-	e->pad = 0;
+	cgroup_read(e, task);
 	return e;
 }
 
@@ -43,7 +96,7 @@ int BPF_PROG(signal_sent, int sig, void *info, struct task_struct *task, int gro
 	/* A process that is killed already may be sent more of them, without end. */
 	if (sig != SIGKILL || result != SIGNAL_DELIVERED || !is_watched(pid))
 		return 0;
-	e = kill_new();
+	e = kill_new(task);
 	if (!e)
 		return 0;
 	e->pid = pid;
@@ -57,14 +110,13 @@ int BPF_PROG(signal_sent, int sig, void *info, struct task_struct *task, int gro
 SEC("?raw_tp/mark_victim")
 int BPF_PROG(oom_victim, __u64 victim)
 {
+	struct task_struct *task = victim >= PID_MAX ? (void *)victim : NULL;
 	struct bpfprof_kill_event *e;
-	__u32 pid = victim;
+	__u32 pid = task ? BPF_CORE_READ(task, tgid) : victim;
 
-	if (victim >= PID_MAX)
-		pid = BPF_CORE_READ((struct task_struct *)victim, tgid);
 	if (!is_watched(pid))
 		return 0;
-	e = kill_new();
+	e = kill_new(task); /* mostly a second event: that of the signal came before */
 	if (!e)
 		return 0;
 	e->pid = pid;

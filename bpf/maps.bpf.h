@@ -52,6 +52,9 @@ HASH_MAP(targets, 32768, __u32, __u32);
  */
 __u64 target_bits[BPFPROF_TARGET_BITS / 64] __weak;
 
+/* Forks of targets, with cfg.fork_wakes. Their children have the breakpoints of uprobes, too. Writer: BPF. */
+__u64 target_forks __weak;
+
 static __always_inline __u32 *target_entry(__u32 pid)
 {
 	if (!(target_bits[pid / 64 % (BPFPROF_TARGET_BITS / 64)] >> pid % 64 & 1))

@@ -40,6 +40,14 @@ enum pageflags___head {
 	PG_head___head,
 };
 
+struct page___mapped {
+	atomic_t _mapcount;
+} __attribute__((preserve_access_index));
+
+struct folio___6_9 {
+	atomic_t _large_mapcount;
+} __attribute__((preserve_access_index));
+
 static __always_inline struct bpfprof_page_control *control_get(void)
 {
 	__u32 zero = 0;
@@ -235,6 +243,18 @@ int old_mappings_read(struct bpf_iter__task_vma *ctx)
 	return 0;
 }
 
+/* Is it mapped, or does the swap cache have it alone? Counts begin at -1. Before 6.9 that of large folios is not known. */
+static __always_inline bool is_mapped(__u64 page, __u32 order)
+{
+	int count = 0;
+
+	if (!order)
+		BPF_CORE_READ_INTO(&count, (struct page___mapped *)page, _mapcount.counter);
+	else if (bpf_core_field_exists(struct folio___6_9, _large_mapcount))
+		BPF_CORE_READ_INTO(&count, (struct folio___6_9 *)page, _large_mapcount.counter);
+	return count >= 0;
+}
+
 struct split {
 	__u64 page, mapping;
 	__u32 nr;
@@ -242,8 +262,9 @@ struct split {
 
 static long split_count(__u32 i, struct split *split)
 {
-	split->nr +=
-		mapping_of(split->page + i * bpf_core_type_size(struct page)) == split->mapping;
+	__u64 page = split->page + i * bpf_core_type_size(struct page);
+
+	split->nr += mapping_of(page) == split->mapping && is_mapped(page, 0);
 	return 0;
 }
 
@@ -268,7 +289,9 @@ static __always_inline __u32 use_of(__u64 page, struct bpfprof_held_page *held)
 		return PAGE_USE_NONE;
 	if (mapping != held->mapping) /* a freed page has none */
 		return PAGE_USE_OTHER;
-	return mapping & MAPPING_ANON ? PAGE_USE_ANON : PAGE_USE_FILE;
+	if (!(mapping & MAPPING_ANON))
+		return PAGE_USE_FILE;
+	return is_mapped(page, held->order) ? PAGE_USE_ANON : PAGE_USE_NONE;
 }
 
 /* Writes a struct bpfprof_page_look for each page of the map held_pages. */

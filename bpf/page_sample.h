@@ -64,7 +64,7 @@ struct bpfprof_page_control {
 /* What a look found out about a page. */
 enum bpfprof_page_use {
 	PAGE_USE_INVALID = 0,
-	PAGE_USE_NONE = 1, /* not mapped by anyone, or not yet */
+	PAGE_USE_NONE = 1, /* not mapped, not yet, or swapped out and still in the swap cache */
 	PAGE_USE_ANON = 2, /* anonymous memory */
 	PAGE_USE_FILE = 3, /* page cache, or shared memory */
 	PAGE_USE_OTHER = 4, /* it was freed and has another use: the end was not seen */

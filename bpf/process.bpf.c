@@ -83,6 +83,8 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
 		if (bpf_map_update_elem(&targets, &pid, &groups, BPF_ANY))
 			count_add(BPFPROF_COUNT_TARGET_LOST, 1);
 	}
+	if (cfg.fork_wakes && is_target(parent_pid))
+		__sync_fetch_and_add(&target_forks, 1);
 	if (!is_target(pid))
 		return 0;
 	e = bpf_ringbuf_reserve(&ring, sizeof(*e), 0);

@@ -52,6 +52,7 @@ static __always_inline int spans_read(struct unwind_reader *r, __u8 *dst, __u32 
 #include "python_place.h"
 #include "unwind_native.h"
 #include "unwind_python.h"
+#include "await_walk.h"
 
 /* A code object that was sent completely. */
 struct cached_code {
@@ -195,6 +196,7 @@ struct unwind_reader {
 	struct python_scratch py;
 	struct bpfprof_python_entry entries[BPFPROF_MAX_PYTHON_ENTRIES]; /* of the miss */
 	struct hooked_return returns[BPFPROF_GPU_MAX_OPEN];
+	struct await_walk awaits; /* python/awaiters.bpf.h */
 	struct bpfprof_gpu_call call;
 	struct bpfprof_cached_pc cache[CACHE_SLOTS];
 	__u8 stack[BPFPROF_STACK_BYTES]; /* of the miss */

@@ -31,6 +31,7 @@ enum bpfprof_kind {
 	BPFPROF_KIND_GPU_GRAPH = 16, /* gpu_calls.h */
 	BPFPROF_KIND_KILL = 17,
 	BPFPROF_KIND_PAGE_MOVED = 18, /* page_sample.h */
+	BPFPROF_KIND_BLOCK_FREED = 19, /* allocations.h */
 };
 
 struct bpfprof_record {

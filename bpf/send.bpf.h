@@ -62,6 +62,12 @@ static long window_fill(__u32 i, struct reader_ctx *ctx)
 	return r->rec.at.stack_len >= BPFPROF_STACK_BYTES;
 }
 
+/* The last quarter is for events of processes. */
+static __always_inline bool ring_has_room(void)
+{
+	return bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) < cfg.ring_bytes / 4 * 3;
+}
+
 /* May this CPU send another miss? It has a steady allowance and can save up some of it. */
 static __always_inline bool miss_allowed(struct unwind_reader *r, __u64 now, __u64 in_ring)
 {
@@ -164,8 +170,8 @@ __weak __noinline int title_take(__u32 index)
 	if (!r || !mm)
 		return 0;
 	s = &r->rec.sample;
-	nr = s->nr_kernel + s->nr_python + s->nr_user;
-	title = &r->rec.frames[at_most(nr, BPFPROF_MAX_FRAMES)];
+	nr = s->nr_kernel + s->nr_python + s->nr_user + s->nr_awaiters;
+	title = &r->rec.frames[at_most(nr, BPFPROF_MAX_FRAMES + BPFPROF_MAX_AWAITERS)];
 	from = (void *)mm->arg_start;
 	len = bpf_probe_read_user_str(title, BPFPROF_TITLE_SHORT, from);
 	if (len == BPFPROF_TITLE_SHORT)
@@ -176,18 +182,29 @@ __weak __noinline int title_take(__u32 index)
 }
 
 /* Call it after all frames are in place. */
+static __always_inline void awaiters_append(struct unwind_reader *r)
+{
+	struct bpfprof_sample *s = &r->rec.sample;
+	__u64 nr = s->nr_kernel + s->nr_python + s->nr_user;
+
+	if (cfg.async && s->nr_awaiters)
+		bpf_probe_read_kernel(&r->rec.frames[at_most(nr, BPFPROF_MAX_FRAMES)],
+				      (s->nr_awaiters & BPFPROF_MAX_AWAITERS) * 8, r->awaits.words);
+}
+
+/* Call it after all frames are in place. */
 static __always_inline void title_read(struct unwind_reader *r)
 {
 	if (r->rec.sample.flags & BPFPROF_SAMPLE_RAY)
 		title_take(r->index);
 }
 
-/* Words after the sample: frames and title. */
+/* Words after the sample: frames, awaiting tasks and title. */
 static __always_inline __u64 sample_words(const struct bpfprof_sample *s)
 {
-	__u64 nr = s->nr_kernel + s->nr_python + s->nr_user + s->title_words;
+	__u64 nr = s->nr_kernel + s->nr_python + s->nr_user + s->nr_awaiters + s->title_words;
 
-	return at_most(nr, BPFPROF_MAX_FRAMES + BPFPROF_TITLE_BYTES / 8);
+	return at_most(nr, BPFPROF_MAX_FRAMES + BPFPROF_MAX_AWAITERS + BPFPROF_TITLE_BYTES / 8);
 }
 
 static __always_inline bool has_call(const struct bpfprof_sample *s)
@@ -195,7 +212,7 @@ static __always_inline bool has_call(const struct bpfprof_sample *s)
 	return HAS_CALLS && s->flags & BPFPROF_SAMPLE_CALL;
 }
 
-/* Bytes of the sample with its frames, title and call. */
+/* Bytes of the sample with its frames, awaiting tasks, title and call. */
 static __always_inline __u64 sample_bytes(const struct bpfprof_sample *s)
 {
 	return sizeof(*s) + sample_words(s) * 8 + (has_call(s) ? BPFPROF_CALL_BYTES : 0);
@@ -215,6 +232,7 @@ static __always_inline long miss_send(struct unwind_reader *r, struct task_struc
 	struct bpfprof_sample *s = &r->rec.sample;
 
 	miss_prepare(r, task);
+	awaiters_append(r);
 	title_read(r);
 	call_append(r);
 	s->rec.kind = BPFPROF_KIND_MISS;
@@ -243,6 +261,7 @@ static __noinline int sample_send(struct unwind_reader *r, struct task_struct *t
 	} else if (miss) {
 		err = miss_send(r, task);
 	} else {
+		awaiters_append(r);
 		title_read(r);
 		call_append(r);
 		s->rec.size = sample_bytes(s);
@@ -320,6 +339,10 @@ static __always_inline void sample_fill(struct unwind_reader *r, struct task_str
 	s->holder_tid = 0;
 	s->wait_nr = 0;
 	s->gap_ns = 0;
+	s->nr_awaiters = 0;
+	s->await_at = 0;
+	s->await_stop = AWAIT_STOP_NONE;
+	s->await_flags = 0;
 	r->rec.at.nr_entries = 0;
 	r->rec.at.next_entry = 0;
 	r->next_va = 0;

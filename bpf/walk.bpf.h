@@ -205,6 +205,7 @@ static __always_inline void stack_walk(struct unwind_reader *r, struct task_stru
 	    BPF_CORE_READ_BITFIELD(task, in_execve)) {
 		r->rec.sample.nr_user = 0;
 		r->rec.sample.nr_python = 0;
+		r->rec.sample.nr_awaiters = 0;
 		r->stop = BPFPROF_STOP_NO_USER;
 	}
 }

@@ -10,12 +10,22 @@
 #include "gpu/maps.bpf.h"
 
 #define CONFIG_BYTES 40 /* CUlaunchConfig: grid, block, shared memory, stream */
+#define PROP_LOCATION 8 /* in CUmemAllocationProp: kind and number of the place */
+#define LOCATION_DEVICE 1 /* CU_MEM_LOCATION_TYPE_DEVICE */
 #define COPY_2D_WIDTH 112 /* offsets in CUDA_MEMCPY2D and CUDA_MEMCPY3D */
 #define COPY_3D_WIDTH 176
 #define COPY_OP_BYTES 112 /* CUDA_MEMCPY3D_BATCH_OP: source, destination, extent */
 #define COPY_OP_DESTINATION 40
 #define COPY_OP_EXTENT 80
 #define COPY_OP_OF_POINTER 1 /* first word of a source or destination that is a pointer */
+
+/* The device of an allocation in the flags of its call. */
+static __always_inline __u32 device_flags(__u64 value)
+{
+	__u32 device = (value & BPFPROF_CALL_DEVICE_MAX) + 1;
+
+	return device <= BPFPROF_CALL_DEVICE_MAX ? device << BPFPROF_CALL_DEVICE_SHIFT : 0;
+}
 
 /* An argument by its number, at a function's first instruction; 0 without a number. */
 static __noinline __u64 argument(struct pt_regs *ctx, __u32 nr)

@@ -31,6 +31,18 @@ char LICENSE[] SEC("license") = "GPL";
 /* Functions by number. Writer: user space. */
 HASH_MAP(gpu_memory, 4096, struct bpfprof_gpu_process_key, struct bpfprof_gpu_memory);
 
+/* The device of memory by handle, in the flags of the call. */
+static __always_inline __u32 device_of_properties(__u64 va)
+{
+	__u32 location[2] = { 0 };
+
+	if (!va || user_read(location, sizeof(location), va + PROP_LOCATION))
+		return 0;
+	return location[0] == LOCATION_DEVICE && location[1] < BPFPROF_CALL_DEVICE_MAX
+		       ? device_flags(location[1])
+		       : 0;
+}
+
 /* Fills in the facts of the call that its first instruction shows. */
 static __always_inline void call_begin(struct pt_regs *ctx, const struct bpfprof_gpu_function *f,
 				       struct task_struct *task, __u32 function,
@@ -52,6 +64,8 @@ static __always_inline void call_begin(struct pt_regs *ctx, const struct bpfprof
 	call->bytes = size_of_call(ctx, f);
 	if (f->kind == GPU_KIND_FREE)
 		call->va = argument(ctx, f->handle);
+	if (f->kind == GPU_KIND_ALLOC && f->extra)
+		call->flags = device_of_properties(argument(ctx, f->extra));
 }
 
 /* A program begins or ends a window of the profiler. */

@@ -53,12 +53,6 @@ static __always_inline void stack_send(struct pt_regs *ctx)
 	gpu_count(GPU_COUNT_EVENTS_LOST);
 }
 
-/* The last quarter is for events of processes. */
-static __always_inline bool ring_has_room(void)
-{
-	return bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) < cfg.ring_bytes / 4 * 3;
-}
-
 static __always_inline int user_read(void *dst, __u32 len, __u64 va)
 {
 	if (!bpf_probe_read_user(dst, len, (void *)va))

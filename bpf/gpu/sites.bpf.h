@@ -162,6 +162,8 @@ int gpu_site(struct pt_regs *ctx)
 	call->bytes = site_value(ctx, &site->bytes);
 	call->site_stream = site_value(ctx, &site->stream);
 	call->flags = BPFPROF_CALL_INSIDE | (step == STEP_NONE ? BPFPROF_CALL_OUTSIDE : 0);
+	if (site->device.kind != GPU_VALUE_NONE)
+		call->flags |= device_flags(site_value(ctx, &site->device));
 	t->last_ns = call->begin_ns;
 	comm_copy(t->comm, task);
 	if (f->kind == GPU_KIND_GC)

@@ -16,7 +16,7 @@
 #define NAME_MAX_BYTES 4096
 #define LINES_MAX_BYTES (1U << 20)
 #define LINES_PASSES 4
-#define FRAME_HIDDEN 1
+#define FRAME_HIDDEN BPFPROF_AWAIT_HIDDEN
 
 /* Key: number; value: user space writes it once, before a process refers to it. */
 ARRAY_MAP(layouts, 64, struct bpfprof_python_layout);

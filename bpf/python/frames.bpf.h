@@ -6,7 +6,7 @@
  * The Python part of a sample: the frames of each thread state of the interrupted thread, each as
  * (code object, instruction).
  */
-#include "python/codes.bpf.h"
+#include "python/awaiters.bpf.h"
 
 #define PYTHON_FRAMES_A_STEP 4 /* divides the maxima of frames and entries */
 
@@ -31,6 +31,7 @@ static __always_inline int frame_append(struct unwind_reader *r, __u64 frame)
 static __always_inline int python_walk_frame(struct unwind_reader *r)
 {
 	struct python_scratch *py = &r->py;
+	__u64 frame = py->walk.frame;
 	__u32 at, nr;
 	int stop;
 
@@ -41,6 +42,8 @@ static __always_inline int python_walk_frame(struct unwind_reader *r)
 		py->stop = stop;
 		return 1;
 	}
+	if (cfg.async)
+		awaits_note(r, frame);
 	nr = r->rec.sample.nr_python;
 	at = r->rec.at.nr_entries;
 	if (py->walk.entry && nr != py->entered) {
@@ -117,7 +120,11 @@ static long tstate_walk(__u32 i, struct reader_ctx *ctx)
 		return 0;
 	if (!(r->rec.sample.python_flags & BPFPROF_PYTHON_GIL_HELD))
 		gil_note(r, va);
+	if (cfg.async)
+		awaits_prepare(ctx, va);
 	chain_walk(ctx);
+	if (cfg.async)
+		awaits_walk(ctx);
 	return 0;
 }
 
@@ -131,7 +138,7 @@ static long runtime_walk(__u32 i, struct reader_ctx *ctx)
 	struct python_scratch *py = &r->py;
 	struct bpfprof_python_layout *layout;
 	struct bpfprof_python *p;
-	__u32 nr = py->next;
+	__u32 nr = py->next, slot = nr;
 
 	p = nr ? bpf_map_lookup_elem(&pythons, &nr) : NULL;
 	if (!p || !p->id || p->start_ns != r->rec.sample.task.start_ns)
@@ -155,6 +162,8 @@ static long runtime_walk(__u32 i, struct reader_ctx *ctx)
 	py->stop = PYTHON_STOP_NONE;
 	py->nr_pending = 0;
 	tstates_find(r);
+	if (cfg.async)
+		awaits_begin(r, slot);
 	bpf_loop(py->nr_tstates, tstate_walk, ctx, 0);
 	if (py->nr_pending)
 		pending_send(r);

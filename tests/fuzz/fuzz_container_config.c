@@ -44,8 +44,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check(config.ray_cluster);
 		check(config.ray_group);
 		check(config.ray_node_type);
-		check(config.rank);
-		check(config.slurm_job);
+		for (size_t i = 0; i < RANKS_NR; i++)
+			check(config.ranks[i]);
 		if (!memchr(config.root_path, 0, OCI_PATH_MAX))
 			abort();
 	}

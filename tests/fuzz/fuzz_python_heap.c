@@ -2,12 +2,31 @@
 /* fuzz: max_len=512 */
 #include "../hostbpf/python_chain.c" /* a fuzzer is one file */
 #include "../hostbpf/python_objects.c"
+#include "../hostbpf/python_async.c"
 
+#include "python/async_edges.h"
+#include "python/async_tasks.h"
+#include "python/awaits.h"
+#include "python/chain.h"
 #include "python/code_read.h"
 #include "python/locals.h"
 #include "python/objects.h"
 #include "python/thread_names.h"
 #include "python/tstates.h"
+
+static int python_frame_read(struct unwind_reader *reader, __u64 va, __u32 len, __u8 *dst)
+{
+	return reader->read(reader, va, dst, len);
+}
+
+static int await_frame(struct unwind_reader *reader, __u64 code, __u32 lasti, __u64 *ret)
+{
+	(void)reader;
+	*ret = code ^ lasti;
+	return 0;
+}
+
+#include "unwind_awaiters.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -18,6 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 struct scene {
 	struct made_objects objects;
+	struct made_async async;
 	uint64_t values[NR_VALUES];
 	uint64_t code, frame;
 };
@@ -165,19 +185,98 @@ static void names_read(struct scene *scene)
 	python_tstates_fini(&tstates);
 }
 
-/* One byte: the version; then changes of memory that is right. */
+static bool reads_left(void *arg)
+{
+	return ((struct scene *)arg)->objects.nr_reads < MAX_READS / 4;
+}
+
+static void tasks_walk(struct scene *scene, const struct python_async_tasks *tasks)
+{
+	static struct python_chain chain;
+	uint64_t end;
+	char *name;
+
+	for (size_t i = 0; i < tasks->nr && reads_left(scene); i++) {
+		python_awaits_walk(&chain, &scene->objects.heap, tasks->tasks[i].coroutine, &end);
+		if (chain.nr_frames > PYTHON_CHAIN_MAX_FRAMES)
+			abort();
+		if (!python_async_task_name(&scene->objects.heap, &tasks->tasks[i], &name))
+			free(name);
+	}
+}
+
+static void tasks_read(struct scene *scene)
+{
+	struct python_heap *heap = &scene->objects.heap;
+	struct python_async_tasks tasks;
+	struct python_tstates tstates;
+
+	if (python_tstates_read(&tstates, heap))
+		return;
+	if (!python_async_tasks_read(&tasks, heap, &tstates, scene->async.described, reads_left,
+				     scene)) {
+		if (tasks.nr > PYTHON_MAX_ASYNC_TASKS)
+			abort();
+		if (python_async_edges_find(&tasks, heap, scene->async.described, reads_left,
+					    scene))
+			abort();
+		tasks_walk(scene, &tasks);
+		python_async_tasks_fini(&tasks);
+	}
+	python_tstates_fini(&tstates);
+}
+
+/* The walk of the BPF programs, from each task and from the dict of running tasks. */
+static void awaiters_walk(struct scene *scene)
+{
+	static struct await_walk w;
+	_Alignas(8) __u8 room[PYTHON_FRAME_ROOM] = { 0 };
+	struct made_objects *m = &scene->objects;
+	int i, stop;
+
+	memset(&w, 0, sizeof(w));
+	python_async_offsets(&w.a, &m->heap.objects, scene->async.described);
+	for (i = 0; i < MADE_TASKS; i++) {
+		await_begin(&w, &m->reader, scene->async.tasks[i]);
+		for (int step = stop = 0; step < AWAIT_STEPS && !stop; step++)
+			stop = await_step(&w, &m->layout, &m->reader, room);
+		if (stop < 0 || stop >= AWAIT_NR_STOPS || w.nr > BPFPROF_MAX_AWAITERS ||
+		    w.nr_tasks > BPFPROF_MAX_AWAITING_TASKS || w.nr_sources > AWAIT_SOURCES)
+			abort();
+		await_candidate(&w, &m->reader, scene->async.tasks[i]);
+		w.a.current = scene->async.tasks[i];
+		if (!await_running(&w, &m->reader) && w.source.left > AWAIT_DICT_ENTRIES)
+			abort();
+	}
+	if (w.nr_candidates > AWAIT_CANDIDATES)
+		abort();
+}
+
+/* One byte: the version, and whether there are tasks; then changes of memory that is right. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct scene scene;
+	bool has_tasks;
 
 	if (!size)
 		return 0;
-	scene_make(&scene, data[0] % MADE_NR_VERSIONS);
+	has_tasks = data[0] & 128;
+	if (has_tasks) {
+		made_init(&scene.objects, data[0] % MADE_NR_VERSIONS);
+		made_async(&scene.async, &scene.objects);
+	} else {
+		scene_make(&scene, data[0] % MADE_NR_VERSIONS);
+	}
 	for (data++, size--; size >= 6; data += 6, size -= 6)
 		change(&scene, data);
 	scene.objects.nr_reads = 0;
-	names_read(&scene);
-	frames_read(&scene);
+	if (has_tasks) {
+		tasks_read(&scene);
+		awaiters_walk(&scene);
+	} else {
+		names_read(&scene);
+		frames_read(&scene);
+	}
 	if (scene.objects.nr_reads > MAX_READS)
 		abort();
 	return 0;

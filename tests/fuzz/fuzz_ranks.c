@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NR 5
+#define NR RANKS_NR
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const char *const names[NR] = { "RANK=", "LOCAL_RANK=", "WORLD_SIZE=", "SLURM_JOB_ID=",
-				       "SLURM_NODEID=" };
+static const char *const names[NR] = { "RANK=",		"LOCAL_RANK=",	 "WORLD_SIZE=",
+				       "SLURM_JOB_ID=", "SLURM_NODEID=", "SLURM_PROCID=" };
 
 static bool is_plain(const char *text, size_t len)
 {
@@ -67,8 +67,8 @@ static struct ranks environment_read(const char *text, size_t size, size_t piece
 static void environment_try(const char *text, size_t size, size_t piece)
 {
 	struct ranks ranks = environment_read(text, size, piece);
-	const char *fields[NR] = { ranks.rank, ranks.local_rank, ranks.world_size, ranks.slurm_job,
-				   ranks.slurm_node };
+	const char *fields[NR] = { ranks.rank,	    ranks.local_rank, ranks.world_size,
+				   ranks.slurm_job, ranks.slurm_node, ranks.slurm_task };
 	char wanted[RANKS_TEXT_MAX];
 	bool any = false;
 	size_t i;
@@ -95,7 +95,7 @@ static void cgroup_try(const char *text)
 		abort();
 	ranks_take_cgroup(&ranks, text);
 	if (ranks.rank[0] || ranks.local_rank[0] || ranks.world_size[0] || ranks.slurm_node[0] ||
-	    !is_plain(ranks.slurm_job, strlen(ranks.slurm_job)))
+	    ranks.slurm_task[0] || !is_plain(ranks.slurm_job, strlen(ranks.slurm_job)))
 		abort();
 	if (!ranks.slurm_job[0])
 		return;

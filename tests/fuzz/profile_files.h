@@ -22,17 +22,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static inline void check_profile(const struct profile *profile)
 {
-	size_t i, k;
+	uint32_t at;
+	size_t i;
 
 	for (i = 0; i < profile->nr_samples; i++) {
 		const struct profile_sample *sample = &profile->samples[i];
-		const struct profile_stack *stack = &profile->stacks[sample->stack];
 
 		if (sample->process >= profile->nr_processes ||
 		    sample->stack >= profile->nr_stacks || sample->call > profile->nr_calls)
 			abort();
-		for (k = 0; k < stack->nr; k++)
-			if (profile->stack_locations[stack->first + k] >= profile->nr_locations)
+		stack_each(at, profile->stack_callers, sample->stack)
+			if (profile->stack_locations[at] >= profile->nr_locations ||
+			    profile->stack_callers[at] >= at)
 				abort();
 	}
 	for (i = 0; i < profile->nr_locations; i++)

@@ -129,10 +129,10 @@ uint64_t made_type(struct made_objects *made, const char *name, uint64_t flags)
 	uint64_t va, text;
 	size_t i;
 
-	for (i = 0; i < 16 && made->type_names[i]; i++)
+	for (i = 0; i < MADE_MAX_TYPES && made->type_names[i]; i++)
 		if (!strcmp(made->type_names[i], name))
 			return made->types[i];
-	must(i < 16);
+	must(i < MADE_MAX_TYPES);
 	va = made_alloc(made, 1024);
 	text = made_alloc(made, strlen(name) + 1);
 	made_put(made, text, name, strlen(name) + 1);

@@ -23,14 +23,16 @@
 #define MADE_STR (1ULL << 28)
 #define MADE_DICT (1ULL << 29)
 
+#define MADE_MAX_TYPES 32
+
 struct made_objects {
 	struct unwind_reader reader; /* first member */
 	struct bpfprof_python_layout layout;
 	struct python_heap heap;
 	uint64_t next; /* what is free yet */
 	uint64_t nr_reads;
-	uint64_t types[16]; /* as asked for by made_type() */
-	const char *type_names[16];
+	uint64_t types[MADE_MAX_TYPES]; /* as asked for by made_type() */
+	const char *type_names[MADE_MAX_TYPES];
 	uint8_t bytes[MADE_BYTES];
 };
 

@@ -140,7 +140,7 @@ Test(python_objects, cycles)
 		cr_assert(*text == '[' && strlen(text) < 400, "%s", text);
 		cr_assert_lt(made.nr_reads, 100000);
 		made.nr_reads = 0;
-		repr_in(list, 1000000);
+		cr_expect_eq(strspn(repr_in(list, 1000000), "["), 512);
 		cr_assert_lt(made.nr_reads, 100000, "%lu reads", made.nr_reads);
 		dict = made_dict(&made, pair, 1, MADE_KEYS_GENERAL);
 		pair[1] = dict;

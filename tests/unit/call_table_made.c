@@ -8,6 +8,7 @@
 #include "base/strtab.h"
 #include "cuda/functions.h"
 #include "profile/stats.h"
+#include "stack_frames.h"
 
 struct aggregate *table_aggregate;
 
@@ -223,10 +224,7 @@ uint64_t value_sum(const struct aggregate_view *view, enum profile_call_value va
 
 const uint64_t *frames_of(const struct aggregate_view *view, size_t sample, size_t *ret_nr)
 {
-	const struct profile_stack *stack = &view->stacks[view->call_samples[sample].at.stack];
-
-	*ret_nr = stack->nr;
-	return view->frames + stack->first;
+	return stack_frames(view, view->call_samples[sample].at.stack, ret_nr);
 }
 
 const char *label_at(const struct aggregate_view *view, size_t sample, size_t depth)

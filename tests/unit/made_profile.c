@@ -148,27 +148,13 @@ uint32_t made_call(struct profile *profile, const char *name)
 
 uint32_t made_stack(struct profile *profile, const uint32_t *locations, uint32_t nr)
 {
-	struct profile_stack *stack = APPEND(profile->stacks, profile->nr_stacks);
-	static size_t nr_used, cap;
-	static const struct profile *last;
-	uint32_t *all = profile->stack_locations;
+	uint32_t stack = 0;
 
-	if (last != profile || profile->nr_stacks == 1)
-		nr_used = cap = 0;
-	last = profile;
-	if (nr_used + nr > cap) {
-		cap = 2 * (nr_used + nr);
-		all = realloc(all, cap * sizeof(*all));
-		if (!all)
-			abort();
-		profile->stack_locations = all;
-	}
-	if (nr)
-		memcpy(all + nr_used, locations, nr * sizeof(*all));
-	stack->first = (uint32_t)nr_used;
-	stack->nr = nr;
-	nr_used += nr;
-	return (uint32_t)profile->nr_stacks - 1;
+	if (profile_stacks_fit(profile, nr))
+		abort();
+	while (nr-- > 0)
+		stack = profile_stack_put(profile, stack, locations[nr]);
+	return stack;
 }
 
 struct profile_sample *made_sample(struct profile *profile, uint32_t process, uint32_t stack,

@@ -6,7 +6,10 @@
 
 #include "profile/aggregate.h"
 #include "profile/aggregate_rollover.h"
+#include "profile/aggregate_stats.h"
+#include "profile/stats.h"
 #include "aggregate_made.h"
+#include "stack_frames.h"
 
 /* A forgotten process is unknown; its later samples count again. */
 Test(aggregate, forget)
@@ -89,6 +92,8 @@ Test(aggregate, counts_and_dedup)
 	struct bpfprof_sample p = aggregate_sample_of(1, 1, "p"),
 			      q = aggregate_sample_of(2, 2, "q");
 	struct aggregate_view view;
+	const uint64_t *frames;
+	size_t nr;
 
 	aggregate_make(false, MIB);
 	for (int i = 0; i < 5; i++)
@@ -98,15 +103,16 @@ Test(aggregate, counts_and_dedup)
 	aggregate_add_one(&q, one, 2, BPFPROF_STOP_COMPLETE);
 	aggregate_view_get(made_aggregate, &view);
 	cr_assert_eq(view.nr_processes, 2);
-	cr_assert_eq(view.nr_stacks, 3, "the marker alone, and two");
-	cr_expect_eq(view.nr_frames, 4);
-	cr_expect_eq(view.frames[view.stacks[0].first], KIND(MARKER));
+	cr_assert_eq(view.nr_stacks, 5, "none, the marker alone, and three frames");
+	cr_expect_eq(view.frames[AGGREGATE_NO_STACK], KIND(MARKER));
 	cr_assert_eq(view.nr_samples, 3);
 	cr_expect(view.samples[0].count == 5 && view.samples[0].value_ns == 50);
-	cr_expect(view.samples[1].count == 1 && view.samples[1].stack == 2);
+	cr_expect(view.samples[1].count == 1 && view.samples[1].stack == 4);
 	cr_expect_eq(view.samples[2].stack, view.samples[0].stack, "one stack for both");
 	cr_expect(view.samples[2].process == 1 && view.samples[2].value_ns == 7);
-	cr_expect_arr_eq(view.frames + view.stacks[1].first, one, sizeof(one));
+	frames = stack_frames(&view, view.samples[0].stack, &nr);
+	cr_assert_eq(nr, 2);
+	cr_expect_arr_eq(frames, one, sizeof(one));
 	cr_expect(view.counts.nr_taken == 7 && view.counts.nr_user == 7 &&
 		  !view.counts.nr_kernel_only);
 	cr_expect(view.processes[0].samples == 6 && view.processes[0].nr_threads == 1);
@@ -132,6 +138,7 @@ Test(aggregate, joined_stack)
 					 .stop = BPFPROF_STOP_DEPTH };
 	struct aggregate_view view;
 	const uint64_t *frames;
+	size_t nr;
 
 	aggregate_make(false, MIB);
 	aggregate_add_one(&q, NULL, 0, BPFPROF_STOP_NO_USER);
@@ -139,10 +146,11 @@ Test(aggregate, joined_stack)
 	aggregate_add(made_aggregate, &input);
 	aggregate_view_get(made_aggregate, &view);
 	cr_expect(view.counts.nr_kernel_only == 2 && view.counts.nr_user == 1);
-	cr_assert(view.nr_samples == 2 && view.samples[0].stack == 0 && view.samples[0].count == 2);
-	cr_expect_eq(view.stacks[0].nr, 1, "a stack without any frame is no silence");
-	cr_assert_eq(view.stacks[1].nr, 5);
-	frames = view.frames + view.stacks[1].first;
+	cr_assert(view.nr_samples == 2 && view.samples[0].stack == AGGREGATE_NO_STACK &&
+			  view.samples[0].count == 2,
+		  "a stack without any frame is no silence");
+	frames = stack_frames(&view, view.samples[1].stack, &nr);
+	cr_assert_eq(nr, 5);
 	cr_expect_eq(frames[0], 0x1fffffff81000000);
 	cr_expect_eq(frames[1], 0x1fffffff810000ff);
 	cr_expect_eq(frames[2], user[0]);
@@ -167,8 +175,9 @@ Test(aggregate, longest_stack)
 	aggregate_make(false, MIB);
 	aggregate_add(made_aggregate, &input);
 	aggregate_view_get(made_aggregate, &view);
-	cr_assert_eq(view.nr_stacks, 2);
-	cr_expect_eq(view.stacks[1].nr, BPFPROF_MAX_FRAMES + BPFPROF_MAX_USER_FRAMES + 1);
+	cr_assert_eq(view.nr_samples, 1);
+	cr_expect_eq(stack_depth(view.callers, view.samples[0].stack),
+		     BPFPROF_MAX_FRAMES + BPFPROF_MAX_USER_FRAMES + 1);
 }
 
 Test(aggregate, threads)
@@ -324,7 +333,8 @@ Test(aggregate, model)
 	struct bpfprof_sample p = aggregate_sample_of(1, 1, "p");
 	const struct aggregate_sample *s;
 	struct aggregate_view view;
-	size_t i, k, nr = 0;
+	size_t i, k, nr = 0, nr_frames;
+	const uint64_t *frames;
 
 	srand(1);
 	for (i = 0; i < MODEL_STACKS; i++) {
@@ -342,17 +352,43 @@ Test(aggregate, model)
 		aggregate_add_one(&p, stacks[k].frames, stacks[k].nr, BPFPROF_STOP_COMPLETE);
 	}
 	aggregate_view_get(made_aggregate, &view);
-	cr_assert_eq(view.nr_stacks, MODEL_STACKS + 1);
 	cr_assert_eq(view.nr_samples, nr);
 	for (i = 0; i < view.nr_samples; i++) {
 		s = &view.samples[i];
-		k = view.frames[view.stacks[s->stack].first] & BPFPROF_FRAME_MASK;
-		cr_assert_eq(view.stacks[s->stack].nr, stacks[k].nr);
-		cr_assert_arr_eq(view.frames + view.stacks[s->stack].first, stacks[k].frames,
-				 stacks[k].nr * sizeof(uint64_t));
+		frames = stack_frames(&view, s->stack, &nr_frames);
+		k = frames[0] & BPFPROF_FRAME_MASK;
+		cr_assert_eq(nr_frames, stacks[k].nr);
+		cr_assert_arr_eq(frames, stacks[k].frames, nr_frames * sizeof(uint64_t));
 		cr_assert_eq(s->count, counts[view.processes[s->process].pid][k]);
 		cr_assert_eq(s->value_ns, 10 * s->count);
 		counts[view.processes[s->process].pid][k] = 0;
 	}
 	cr_expect(view.nr_table_full == 0 && view.nr_lost == 0);
+}
+
+/* A whole stack without room counts as truncated, once; one that is truncated anyway changes nothing else. */
+Test(aggregate, without_room_is_not_complete)
+{
+	struct bpfprof_sample p = aggregate_sample_of(1, 1, "p");
+	struct run_stats stats = { 0 };
+	struct aggregate_view view;
+	uint64_t frames[32];
+
+	aggregate_make(false, MIB / 8);
+	for (uint64_t i = 0; i < 4000; i++) {
+		for (uint64_t k = 0; k < 32; k++)
+			frames[k] = KIND(NATIVE) | i << 8 | k;
+		aggregate_add_one(&p, frames, 32, BPFPROF_STOP_COMPLETE);
+	}
+	aggregate_view_get(made_aggregate, &view);
+	cr_assert(view.nr_table_full > 0 && view.nr_table_full < 4000);
+	aggregate_stats(&stats, &view);
+	cr_expect_eq(stats.truncated, view.nr_table_full);
+	cr_expect_eq(stats.complete, 4000 - view.nr_table_full);
+	frames[0]++;
+	aggregate_add_one(&p, frames, 32, BPFPROF_STOP_DEPTH);
+	aggregate_view_get(made_aggregate, &view);
+	aggregate_stats(&stats, &view);
+	cr_expect_eq(stats.truncated, view.nr_table_full);
+	cr_expect_eq(stats.complete + stats.truncated, 4001);
 }

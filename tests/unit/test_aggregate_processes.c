@@ -14,6 +14,7 @@
 #include "proc/ranks.h"
 #include "profile/aggregate.h"
 #include "aggregate_made.h"
+#include "stack_frames.h"
 
 static const struct aggregate_process *process_titled(const struct aggregate_view *view,
 						      const char *title)
@@ -57,7 +58,7 @@ Test(aggregate, titles)
 	cr_assert(fit && fit->pid == 1 && fit->samples == 2);
 	cr_assert_eq(process_titled(&view, "")->samples, 1);
 	cr_assert_eq(view.nr_samples, 4);
-	cr_assert_eq(view.nr_stacks, 2);
+	cr_assert_eq(view.nr_stacks, 3);
 	cr_assert_eq(view.nr_titles_over, 0);
 }
 
@@ -104,7 +105,7 @@ Test(aggregate, growth)
 			}
 		}
 		aggregate_view_get(made_aggregate, &view);
-		cr_assert_eq(view.nr_stacks, 801);
+		cr_assert_eq(view.nr_stacks, 802);
 		cr_assert_eq(view.nr_samples, 800);
 		aggregate_teardown();
 	}
@@ -145,7 +146,8 @@ static struct container container_of_pod(const char *id, const char *pod)
 				   .local_rank = "",
 				   .world_size = "",
 				   .slurm_job = "",
-				   .slurm_node = "" };
+				   .slurm_node = "",
+				   .slurm_task = "" };
 }
 
 static const char *pod_of(const struct aggregate_view *view, size_t process)
@@ -331,6 +333,7 @@ Test(aggregate, calls)
 	uint32_t first, second;
 	uint64_t leaves[2];
 	const uint64_t *frames;
+	size_t nr;
 
 	aggregate_make(true, MIB);
 	aggregate_add_one(&q, user, 1, BPFPROF_STOP_COMPLETE);
@@ -349,22 +352,22 @@ Test(aggregate, calls)
 	cr_expect_eq(aggregate_call_sample(made_aggregate, &none, second, more), 0);
 	cr_expect_eq(aggregate_call_sample(made_aggregate, &at, 0, more), 0);
 	cr_expect_eq(aggregate_call_sample(made_aggregate, &at, 3, more), -EINVAL);
-	same.stack = 4;
+	same.stack = 1000;
 	cr_expect_eq(aggregate_call_sample(made_aggregate, &same, first, more), -EINVAL);
 
 	aggregate_view_get(made_aggregate, &view);
 	cr_assert(view.nr_samples == 1 && view.nr_call_samples == 3 && view.nr_calls == 2);
 	cr_expect(view.counts.nr_taken == 3 && view.counts.stops[BPFPROF_STOP_DEPTH] == 2,
 		  "one had no stack");
-	cr_assert_eq(view.stacks[at.stack].nr, 5);
-	frames = view.frames + view.stacks[at.stack].first;
+	frames = stack_frames(&view, at.stack, &nr);
+	cr_assert_eq(nr, 5);
 	cr_expect_str_eq(label_text(&view, frames[0]), "sgemm");
 	cr_expect_str_eq(label_text(&view, frames[1]), "cuLaunchKernel");
 	cr_expect_eq(frames[2], user[0]);
 	cr_expect_eq(frames[3], KIND(NATIVE_VA) | 2ULL << AGGREGATE_VA_BITS | 0x1000);
 	cr_expect_eq(frames[4], KIND(MARKER) | BPFPROF_STOP_DEPTH);
-	cr_assert_eq(view.stacks[none.stack].nr, 2);
-	frames = view.frames + view.stacks[none.stack].first;
+	frames = stack_frames(&view, none.stack, &nr);
+	cr_assert_eq(nr, 2);
 	cr_expect_str_eq(label_text(&view, frames[0]), "cuLaunchKernel");
 	cr_expect_eq(frames[1], KIND(LABEL));
 	cr_expect_str_eq(view.threads[at.thread], "p");
@@ -405,9 +408,8 @@ Test(aggregate, counts_at_places)
 	cr_assert_eq(view.nr_samples, 2);
 	cr_expect(view.samples[0].count == 5 && view.samples[0].value_ns == 4196);
 	cr_expect(view.samples[1].count == 1 && view.samples[1].value_ns == 7);
-	cr_expect_eq(view.stacks[view.samples[1].stack].nr, 1);
-	cr_expect_str_eq(label_text(&view, view.frames[view.stacks[view.samples[1].stack].first]),
-			 "[before]");
+	cr_expect_eq(stack_depth(view.callers, view.samples[1].stack), 1);
+	cr_expect_str_eq(label_text(&view, view.frames[view.samples[1].stack]), "[before]");
 	aggregate_teardown();
 }
 
@@ -462,5 +464,33 @@ Test(aggregate, budget_of_calls)
 	cr_expect(view.nr_calls_lost > 0 && view.nr_labels_lost > 0);
 	cr_expect_eq(view.nr_call_samples * 2 + view.nr_calls_lost, 40000);
 	cr_expect_str_eq(label_text(&view, leaf), STRTAB_OVERFLOW);
-	cr_expect_eq(view.stacks[at.stack].nr, 2, "the call is there, without its stack");
+	cr_expect_eq(stack_depth(view.callers, at.stack), 2,
+		     "the call is there, without its stack");
+}
+
+/* A stack without room keeps the label at its root, which says what its time is of. */
+Test(aggregate, label_at_the_root_stays)
+{
+	struct bpfprof_sample p = aggregate_sample_of(1, 1, "p");
+	struct aggregate_call_at at = { 0 };
+	struct aggregate_view view;
+	uint64_t frames[64], leaf, root;
+	const uint64_t *found;
+	size_t nr;
+
+	aggregate_make(false, MIB / 4);
+	leaf = aggregate_label(made_aggregate, "[timer]");
+	root = aggregate_label(made_aggregate, "[tasks]");
+	for (uint64_t i = 0; i < 4000; i++) {
+		for (uint64_t k = 0; k < 63; k++)
+			frames[k] = KIND(NATIVE) | i << 20 | k;
+		frames[63] = root;
+		at = add_call(&p, &leaf, 1, frames, 64, BPFPROF_STOP_COMPLETE);
+	}
+	aggregate_view_get(made_aggregate, &view);
+	cr_assert_gt(view.nr_table_full, 0);
+	found = stack_frames(&view, at.stack, &nr);
+	cr_assert_eq(nr, 2);
+	cr_expect_eq(found[0], leaf);
+	cr_expect_eq(found[1], root);
 }

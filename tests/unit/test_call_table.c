@@ -8,6 +8,7 @@
 #include "base/strtab.h"
 #include "profile/aggregate.h"
 #include "call_table_made.h"
+#include "stack_frames.h"
 
 /* Leaf first: the kernel, the function, then the stack that was sent. */
 Test(call_table, launches_by_kernel)
@@ -449,28 +450,29 @@ Test(call_table, stack_with_a_leaf)
 		 kernel = aggregate_label(table_aggregate, "k");
 	struct aggregate_call_at at;
 	struct aggregate_view view;
-	const struct profile_stack *stack;
+	const uint64_t *stack;
 	uint32_t with;
+	size_t nr;
 
 	cr_assert_eq(aggregate_add_call(table_aggregate, &input, &function, 1, &at), 0);
 	with = aggregate_stack_with(table_aggregate, at.stack, kernel);
 	cr_expect_neq(with, at.stack);
 	cr_expect_eq(aggregate_stack_with(table_aggregate, at.stack, kernel), with);
 	aggregate_view_get(table_aggregate, &view);
-	stack = &view.stacks[with];
-	cr_assert_eq(stack->nr, 4);
-	cr_expect_eq(view.frames[stack->first], kernel);
-	cr_expect_eq(view.frames[stack->first + 1], function);
-	cr_expect_arr_eq(view.frames + stack->first + 2, frames, sizeof(frames));
-	cr_expect_eq(view.stacks[at.stack].nr, 3, "the other one is as it was");
+	stack = stack_frames(&view, with, &nr);
+	cr_assert_eq(nr, 4);
+	cr_expect_eq(stack[0], kernel);
+	cr_expect_eq(stack[1], function);
+	cr_expect_arr_eq(stack + 2, frames, sizeof(frames));
+	cr_expect_eq(stack_depth(view.callers, at.stack), 3, "the other one is as it was");
 	cr_expect_eq(aggregate_stack_with(table_aggregate, UINT32_MAX, kernel), UINT32_MAX);
 	cr_expect_eq(aggregate_stack_with(table_aggregate, (uint32_t)view.nr_stacks, kernel),
 		     view.nr_stacks);
-	/* The leaf is added until the stack is longer than a stack may be, and over the budget. */
-	for (int i = 0; i < 3000; i++)
+	/* The leaf is added until the stack is longer than a stack may be, or over the budget. */
+	for (int i = 0; i < 2 * AGGREGATE_MAX_STACK; i++)
 		with = aggregate_stack_with(table_aggregate, with, kernel);
 	aggregate_view_get(table_aggregate, &view);
-	cr_expect_lt(view.stacks[with].nr, 3000);
+	cr_expect_lt(stack_depth(view.callers, with), 2 * AGGREGATE_MAX_STACK);
 	cr_expect_eq(aggregate_stack_with(table_aggregate, with, kernel), with);
 }
 
@@ -491,7 +493,7 @@ Test(call_table, stack_with_a_leaf_without_room)
 	cr_expect_eq(with, at.stack);
 	aggregate_view_get(table_aggregate, &view);
 	cr_expect_gt(view.nr_table_full, 0);
-	cr_expect_eq(view.nr_stacks - 2 + view.nr_table_full, 19998);
+	cr_expect_eq(view.nr_stacks - 4 + view.nr_table_full, 19998);
 }
 
 /*

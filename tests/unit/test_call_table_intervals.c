@@ -97,7 +97,7 @@ Test(call_table, next_interval_forgets)
 		}
 		for (task.pid = 1; task.pid <= 50; task.pid++)
 			if (task.pid != 20)
-				cr_expect(call_table_exit(table, &task));
+				cr_expect(call_table_exit(table, &task, 0));
 		cr_expect(call_table_has_ended(table, 21, START_NS));
 		table_next(NULL, 0, NULL);
 		call_table_processes(table, &nr);

@@ -206,7 +206,7 @@ Test(call_table, mappings_are_bounded)
 	expect_memory(103, 0, 0);
 	unmap(VA, (most + 4) * 10);
 	expect_memory(0, 2, 0);
-	call_table_exit(table, &(struct bpfprof_task_id){ .pid = 7, .start_ns = START_NS });
+	call_table_exit(table, &(struct bpfprof_task_id){ .pid = 7, .start_ns = START_NS }, 0);
 }
 
 /* Nested calls and calls outside of the steps are followed, and not counted. */
@@ -322,9 +322,9 @@ Test(call_table, exit_drops_live_bytes)
 	send_alloc(7, VA + 1, 100);
 	send_alloc(8, VA, 30);
 	alloc_ns(7, START_NS + 1, VA, 4);
-	call_table_exit(table, &stranger);
-	call_table_exit(table, &task);
-	call_table_exit(table, &task);
+	call_table_exit(table, &stranger, 0);
+	call_table_exit(table, &task, 0);
+	call_table_exit(table, &task, 0);
 	cr_expect_eq(memory_of(7).live_bytes, 0);
 	cr_expect_eq(memory_of(7).peak_bytes, 200);
 	cr_expect(process_at(7, START_NS)->ended);
@@ -357,7 +357,7 @@ Test(call_table, allocations_are_bounded)
 	send_alloc(10, 1, 1);
 	cr_expect_eq(table_lost("allocations_no_room"), 6);
 	cr_expect_eq(memory_of(10).live_bytes, 0);
-	call_table_exit(table, &(struct bpfprof_task_id){ .pid = 7, .start_ns = START_NS });
+	call_table_exit(table, &(struct bpfprof_task_id){ .pid = 7, .start_ns = START_NS }, 0);
 	send_alloc(10, 1, 1);
 	cr_expect_eq(memory_of(10).live_bytes, 1);
 }
@@ -516,7 +516,8 @@ Test(call_table, processes_are_described)
 
 	container.name = container.pod_uid = container.image = container.ray_cluster = "";
 	container.ray_group = container.ray_node_type = container.local_rank = "";
-	container.world_size = container.slurm_job = container.slurm_node = "";
+	container.world_size = container.slurm_job = container.slurm_node = container.slurm_task =
+		"";
 	/* Neither ends with a NUL. */
 	memset(sample.leader_comm, 'x', sizeof(sample.leader_comm));
 	memset(ranks.slurm_job, '9', sizeof(ranks.slurm_job));

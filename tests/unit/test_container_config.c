@@ -114,11 +114,11 @@ Test(container_config, ranks_and_root)
 	struct oci_config config;
 
 	cr_assert_eq(oci_config_parse(&config, text, strlen(text)), 0);
-	cr_expect_str_eq(config.rank, "3");
-	cr_expect_str_eq(config.local_rank, "1");
-	cr_expect_str_eq(config.world_size, "8");
-	cr_expect_str_eq(config.slurm_job, "77");
-	cr_expect_str_eq(config.slurm_node, "2");
+	cr_expect_str_eq(config.ranks[0], "3");
+	cr_expect_str_eq(config.ranks[1], "1");
+	cr_expect_str_eq(config.ranks[2], "8");
+	cr_expect_str_eq(config.ranks[3], "77");
+	cr_expect_str_eq(config.ranks[4], "2");
 	cr_expect_str_eq(config.root_path, "/a/b");
 }
 

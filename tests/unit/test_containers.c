@@ -113,6 +113,20 @@ Test(containers, of_the_node)
 	cr_expect_eq(stats()->of_node, 1);
 }
 
+/* Only a process whose place was read is proved to be the node's. */
+Test(containers, proved_of_the_node)
+{
+	made_proc(&made, 50, "20 1 8:1 / / rw - ext4 /dev/sda1 rw\n", "0::/\n");
+	made_proc(&made, 42, made_own_root(&made), "0::/\n"); /* another root */
+	made_proc(&made, 43, "", "0::/\n"); /* has left its mount namespace */
+	made_proc(&made, 44, "20 1 8:1 / / rw - ext4 /dev/sda1 rw\n", CGROUP);
+	cr_expect(containers_is_of_node(containers, 50));
+	cr_expect_not(containers_is_of_node(containers, 42));
+	cr_expect_not(containers_is_of_node(containers, 43));
+	cr_expect_not(containers_is_of_node(containers, 44));
+	cr_expect_not(containers_is_of_node(containers, 51)); /* there is none */
+}
+
 /*
  * A process in the node's mount namespace and in a container's cgroup (nsenter) shows nothing about
  * other processes.

@@ -11,7 +11,9 @@
 #include "base/counters.h"
 #include "base/refusals.h"
 #include "capture/sampler.h"
+#include "capture/task_sampler.h"
 #include "capture/worker_steps.h"
+#include "cmd/gpu_memory_moments.h"
 #include "cmd/record_timeline.h"
 #include "daemon/daemon.h"
 #include "daemon/http_clients.h"
@@ -54,6 +56,7 @@ static const struct counter *const tables[] = {
 	record_findings_counters,
 	worker_steps_counters,
 	thread_times_counters,
+	task_sampler_counters,
 	idle_counters,
 	gpu_monitor_counters,
 	call_table_counters,
@@ -65,6 +68,7 @@ static const struct counter *const tables[] = {
 	absent_ranks_counters,
 	gpu_trace_counters,
 	gpu_memory_log_counters,
+	gpu_memory_moments_counters,
 	memory_counters,
 	allocation_counters,
 	record_timeline_counters,

@@ -212,8 +212,8 @@ Test(daemon_options, token)
 		{ " \n\t" TOKEN "\r\n\n", NULL },
 		{ "", "no token" },
 		{ "\n", "no token" },
-		{ TOKEN " b", "one word" },
-		{ TOKEN "\nb", "one word" },
+		{ TOKEN " b c", "a line is TOKEN" },
+		{ TOKEN "\nb", "at least 16" },
 		{ TOKEN "\303\251", "one word" },
 		{ TOKEN "\033[m", "one word" },
 		{ "0123456789abcde", "at least 16 characters" },
@@ -232,7 +232,8 @@ Test(daemon_options, token)
 			continue;
 		}
 		cr_expect_null(cases[i].says, "%zu", i);
-		cr_expect_str_eq(options.token, TOKEN);
+		cr_assert_eq(options.tokens.nr, 1);
+		cr_expect_str_eq(options.tokens.all[0].text, TOKEN);
 		options_fini(&daemon_flags, &options);
 	}
 	buf_reset(&error);
@@ -287,7 +288,7 @@ Test(daemon_options, choice)
 	cr_assert_eq(CONFIGURE(&options, &config, "-o", "x", "--config", "conf", "--worker",
 			       "A, b*", "--container", "containerd://abc"),
 		     0, "%s", error.data);
-	cr_expect_null(options.token);
+	cr_expect_eq(options.tokens.nr, 0);
 	cr_expect_eq(options.choice.nr_pids, 2);
 	cr_expect_eq(options.choice.pids[1], 8);
 	cr_expect_eq(options.choice.containers.nr_pods, 2);

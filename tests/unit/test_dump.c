@@ -252,7 +252,7 @@ Test(dump, containers)
 	cr_expect(strstr(text, "    \"container\": \"work\\u001ber\",\n"
 			       "    \"container_id\": \"4f2c\",\n    \"pod\": \"trainer-0\",\n"
 			       "    \"namespace\": \"ml\",\n    \"pod_pid\": 7,\n"
-			       "    \"ray_task\": \"ray::Trainer.fit\"\n"),
+			       "    \"ray_task\": \"ray::Trainer.fit\",\n"),
 		  "%s", text);
 	free(text);
 	dump_fini(&made);
@@ -287,7 +287,7 @@ Test(dump, json)
 			       "    \"container\": null,\n"
 			       "    \"container_id\": null,\n    \"pod\": null,\n"
 			       "    \"namespace\": null,\n    \"pod_pid\": null,\n"
-			       "    \"ray_task\": null\n  }\n]\n"));
+			       "    \"ray_task\": null,\n    \"tasks\": null\n  }\n]\n"));
 	cr_expect_null(strstr(text, "take_gil"));
 	free(text);
 	dump_drop(&made);
@@ -298,6 +298,81 @@ Test(dump, json)
 }
 
 /* Room that a process took is there for the next one. */
+/* A loop in thread 43 with a task that waits, one that runs, and two that are summed. */
+static void make_tasks(void)
+{
+	struct process_dump *process;
+	struct task_dump *tasks;
+
+	make();
+	process = &made.processes[0];
+	process->threads[1].runs_loop = true;
+	tasks = process->tasks = calloc(3, sizeof(*tasks));
+	process->nr_tasks = 3;
+	for (size_t i = 0; i < 3; i++) {
+		tasks[i].kernel_tid = 43;
+		tasks[i].stack.consistent = true;
+		tasks[i].wait.seconds = tasks[i].wait.file = -1;
+	}
+	tasks[0].name = id("a \x1b]0;x");
+	tasks[0].running = true;
+	tasks[0].stack.consistent = false;
+	tasks[0].coroutine = id("fit");
+	tasks[1].name = id("b");
+	tasks[1].coroutine = id("Trainer.load");
+	tasks[1].wait = (struct task_wait){
+		.kind = "timer", .text = id("a timer of 2.5 s"), .seconds = 2.5, .file = -1
+	};
+	tasks[1].awaited_by = calloc(2, sizeof(*tasks[1].awaited_by));
+	tasks[1].awaited_by[0] = tasks[0].name;
+	tasks[1].awaited_by[1] = tasks[1].name;
+	tasks[1].nr_awaited_by = 2;
+	tasks[1].nr_more_awaiters = 1;
+	add_frame(&tasks[1].stack, THREAD_FRAME_PYTHON, "sleep", "/lib/asyncio/tasks.py", 600);
+	made.nr_task_frames = 1;
+	tasks[2].nr_same = 2;
+	tasks[2].coroutine = id("rest");
+	tasks[2].wait.kind = "task";
+	tasks[2].wait.text = id("a task");
+}
+
+Test(dump, tasks)
+{
+	const struct dump_format plain = { 0 };
+	char *text;
+
+	make_tasks();
+	text = text_of(&plain, dump_text);
+	cr_expect(strstr(text, SECOND "Task 'a ?]0;x' (running): \"fit\" [ran while it was read]\n"
+				      "Task 'b' (suspended): \"Trainer.load\"\n"
+				      "  waits for a timer of 2.5 s\n"
+				      "  awaited by Task 'a ?]0;x', 'b' and 1 more\n"
+				      "    sleep (tasks.py:600)\n"
+				      "2 more tasks (suspended): \"rest\"\n"
+				      "  waits for a task\n"),
+		  "%s", text);
+	free(text);
+	text = text_of(&plain, dump_json);
+	cr_expect(strstr(text, "        \"name\": \"b\",\n"
+			       "        \"coroutine\": \"Trainer.load\",\n"
+			       "        \"running\": false,\n        \"count\": 1,\n"
+			       "        \"waits_for\": {\n          \"kind\": \"timer\",\n"
+			       "          \"text\": \"a timer of 2.5 s\",\n"
+			       "          \"task\": null,\n          \"seconds\": 2.500000,\n"
+			       "          \"file\": null\n        },\n"
+			       "        \"awaited_by\": [\n          \"a \\u001b]0;x\",\n"
+			       "          \"b\"\n        ],\n        \"more_awaiters\": 1,\n"),
+		  "%s", text);
+	cr_expect(strstr(text, "        \"name\": null,\n        \"coroutine\": \"rest\",\n"
+			       "        \"running\": false,\n        \"count\": 2,\n"));
+	cr_expect(strstr(text, "    \"tasks\": null\n")); /* no loop runs in thread 42 */
+	free(text);
+	dump_drop(&made);
+	cr_expect_eq(made.nr_frames, 0);
+	cr_expect_eq(made.nr_task_frames, 0);
+	dump_fini(&made);
+}
+
 Test(dump, dropped_frames_do_not_count)
 {
 	struct process_dump *process;

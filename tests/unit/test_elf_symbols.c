@@ -21,7 +21,8 @@
 
 static bool is_function(const struct nm_symbol *sym)
 {
-	return strchr("tTwWi", sym->type) && sym->bytes;
+	/* A weak variable of a thread has the type 'W', too, and its value is an offset. */
+	return strchr("tTwWi", sym->type) && sym->bytes && sym->value >= 4096;
 }
 
 /* The innermost of nm's functions around rva: the last to begin, the shortest of those. */

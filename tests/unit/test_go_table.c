@@ -42,7 +42,8 @@ static void names_check(const char *file, const struct go_table *tab)
 		rva = made_go_label(file, wanted[i].at);
 		cr_assert_eq(go_table_function(tab, rva, &fn, &index), 0);
 		cr_assert(rva >= fn.start && rva < fn.end);
-		cr_assert_eq(go_table_name(tab, &fn, name, sizeof(name)), strlen(wanted[i].name));
+		cr_assert_eq(go_table_name(tab, &fn, name, sizeof(name)),
+			     (int)strlen(wanted[i].name));
 		cr_assert_str_eq(name, wanted[i].name);
 		cr_assert_eq(go_table_line(tab, &fn, rva, &line, from, sizeof(from)), 0);
 		cr_assert_eq(line, wanted[i].line, "%s: %d", wanted[i].at, line);

@@ -100,7 +100,7 @@ static const struct prototype prototypes[] = {
 	SET("cuMemsetD2D32Async", ". _ptsz", "---bBs", 4),
 	ALLOC("cuMemAlloc", "_v2", "ob"),
 	ALLOC("cuMemAllocManaged", ".", "ob-"),
-	ALLOC("cuMemCreate", ".", "ob--"),
+	ALLOC("cuMemCreate", ".", "obx-"),
 	ALLOC("cuMemAllocAsync", ". _ptsz", "obs"),
 	ALLOC("cuMemAllocFromPoolAsync", ". _ptsz", "ob-s"),
 	{ "cuMemAllocPitch", "_v2", "ob-B-", GPU_KIND_ALLOC, RETURNS, GPU_SIZE_PITCH, 0, 0 },
@@ -184,7 +184,7 @@ static const struct prototype prototypes[] = {
 	PLAIN("ncclSignal", ".", "----hs", GPU_KIND_COMM_END, WAITS),
 	PLAIN("ncclWaitSignal", ".", "--hs", GPU_KIND_COMM_END, WAITS),
 	/* Arguments of a probe: address, device, size, stream. */
-	{ "pytorch:malloc", ".", "h-bs", GPU_KIND_ALLOC, 0, GPU_SIZE_PRODUCT, 1, 0 },
+	{ "pytorch:malloc", ".", "hxbs", GPU_KIND_ALLOC, 0, GPU_SIZE_PRODUCT, 1, 0 },
 	PLAIN("pytorch:free", ".", "h", GPU_KIND_FREE, 0),
 	/* Generation; how many were freed. */
 	PLAIN("python:gc", "__start", "x", GPU_KIND_GC, 0),

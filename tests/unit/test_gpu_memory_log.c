@@ -70,7 +70,7 @@ Test(gpu_memory_log, bounds)
 {
 	const struct gpu_allocation *all;
 	uint32_t first = add(GPU_MEMORY_SEGMENT, VA, 1), second = add(GPU_MEMORY_SEGMENT, VA, 2), i;
-	uint64_t second_end;
+	uint64_t second_end, left_ns;
 	size_t nr;
 
 	end(second);
@@ -92,11 +92,14 @@ Test(gpu_memory_log, bounds)
 	cr_expect(nr == GPU_MEMORY_LOG_MAX && all[first - 1].bytes == 9 && !all[first - 1].end_ns);
 	/* So does memory of a process that has ended, without a gap in the history of others. */
 	second_end = gpu_memory_log_complete_ns(memory_log);
-	gpu_memory_log_leave(memory_log, second);
-	gpu_memory_log_leave(memory_log, 0);
-	cr_expect(!all[second - 1].end_ns, "it is in use in the file");
+	gpu_memory_log_leave(memory_log, second, ++clock_ns);
+	left_ns = clock_ns;
+	gpu_memory_log_leave(memory_log, 0, ++clock_ns);
+	cr_expect(!gpu_memory_log_is_freed(&all[second - 1]), "it is in use in the file");
+	cr_expect(!gpu_memory_log_left_ns(memory_log));
 	cr_expect_eq(add(GPU_MEMORY_TENSOR, VA, 11), second);
 	cr_expect_eq(gpu_memory_log_complete_ns(memory_log), second_end);
+	cr_expect_eq(gpu_memory_log_left_ns(memory_log), left_ns);
 }
 
 Test(gpu_memory_log, implausible)
@@ -105,8 +108,10 @@ Test(gpu_memory_log, implausible)
 	cr_expect(!add(GPU_MEMORY_SEGMENT, UINT64_MAX, 2));
 	cr_expect(!add(GPU_MEMORY_SEGMENT, VA, UINT64_MAX));
 	cr_expect(!add(GPU_MEMORY_SEGMENT, GPU_MEMORY_LOG_MAX_VA, 1));
+	cr_expect(!add(GPU_MEMORY_TENSOR, VA, GPU_MEMORY_LOG_MAX_BYTES + 1));
 	cr_expect(add(GPU_MEMORY_SEGMENT, GPU_MEMORY_LOG_MAX_VA - 1, 1));
-	cr_expect_eq(lost(1), 4);
+	cr_expect(add(GPU_MEMORY_TENSOR, VA, GPU_MEMORY_LOG_MAX_BYTES));
+	cr_expect_eq(lost(1), 5);
 }
 
 static struct gpu_memory_layout layout;
@@ -165,6 +170,42 @@ Test(gpu_memory_log, contradictions)
 	/* One has a segment guessed for it; the newer one overlaps what would be guessed for the other. */
 	cr_expect(place(old_tensor) == GPU_PLACE_OUTSIDE && place(freed) & GPU_PLACE_OMIT);
 	cr_expect(layout.nr_omitted == 2 && layout.processes[0].nr_guessed == 1);
+	gpu_memory_layout_fini(&layout);
+}
+
+static uint32_t add_on(uint8_t device, enum gpu_memory_kind kind, uint64_t va, uint64_t bytes)
+{
+	const struct gpu_allocation allocation = { .va = va,
+						   .bytes = bytes,
+						   .begin_ns = ++clock_ns,
+						   .kind = (uint8_t)kind,
+						   .device = device };
+
+	return gpu_memory_log_add(memory_log, &allocation);
+}
+
+/* A tensor is on the device of its memory, whatever it names; of tensors that overlap, one device has all. */
+Test(gpu_memory_log, devices)
+{
+	uint32_t segment = add(GPU_MEMORY_SEGMENT, MIB_AT(0), 20 * MIB);
+	uint32_t first = add_on(1, GPU_MEMORY_TENSOR, MIB_AT(2), MIB);
+	uint32_t other = add_on(2, GPU_MEMORY_TENSOR, MIB_AT(4), MIB);
+	uint32_t mapping = add_on(2, GPU_MEMORY_MAPPING, MIB_AT(20), 20 * MIB);
+	uint32_t in_two = add_on(1, GPU_MEMORY_TENSOR, MIB_AT(19), 2 * MIB);
+	uint32_t outside = add_on(1, GPU_MEMORY_TENSOR, MIB_AT(100), 4 * MIB);
+	uint32_t over = add_on(2, GPU_MEMORY_TENSOR, MIB_AT(102), 8 * MIB);
+	uint32_t near_it = add_on(1, GPU_MEMORY_TENSOR, MIB_AT(105), MIB);
+	const struct gpu_memory_process *process;
+
+	cr_assert_eq(gpu_memory_layout_init(&layout, memory_log), 0);
+	cr_expect(!place(segment) && !place(first) && !place(other) && !place(mapping));
+	cr_expect(layout.devices[segment - 1] == 1 && layout.devices[first - 1] == 1);
+	cr_expect(layout.devices[other - 1] == 1 && layout.devices[mapping - 1] == 2);
+	cr_expect(place(in_two) & GPU_PLACE_OMIT && place(over) & GPU_PLACE_OMIT);
+	cr_expect(place(outside) == GPU_PLACE_OUTSIDE && place(near_it) == GPU_PLACE_OUTSIDE);
+	process = &layout.processes[0];
+	cr_assert(process->several && process->nr_guessed == 1);
+	cr_expect(process->guessed[0].device == 1 && process->guessed[0].end == MIB_AT(106));
 	gpu_memory_layout_fini(&layout);
 }
 
@@ -246,8 +287,8 @@ static struct profile made_profile(void)
 {
 	struct profile profile = { 0 };
 	static struct profile_location locations[2];
-	static uint32_t of_stack[] = { 0, 1 };
-	static struct profile_stack stacks[] = { { 0, 2 }, { 0, 2 }, { 0, 2 } };
+	/* The numbers up to 4 have the same locations. */
+	static uint32_t of_stack[] = { 0, 1, 0, 0, 0 }, callers[] = { 0, 0, 1, 1, 1 };
 	static struct profile_mapping mappings[1];
 
 	cr_assert_eq(strtab_new(&profile.strings, 1 << 16), 0);
@@ -262,8 +303,8 @@ static struct profile made_profile(void)
 	profile.locations = locations;
 	profile.nr_locations = 2;
 	profile.stack_locations = of_stack;
-	profile.stacks = stacks;
-	profile.nr_stacks = 3;
+	profile.stack_callers = callers;
+	profile.nr_stacks = 5;
 	profile.mappings = mappings;
 	profile.nr_mappings = 1;
 	return profile;
@@ -356,9 +397,12 @@ Test(gpu_memory_log, handles)
 	cr_expect(all[0].end_ns && all[0].bytes == 4 * MIB);
 	/* The end of a process frees nothing here: its last state is what people want to see. */
 	send_alloc(7, VA, 100);
-	call_table_exit(table, &(struct bpfprof_task_id){ .pid = 7, .start_ns = START_NS });
+	call_table_exit(table, &(struct bpfprof_task_id){ .pid = 7, .start_ns = START_NS },
+			made_clock_ns + 77);
 	all = gpu_memory_log_all(memory_log, &nr);
-	cr_expect(nr == 2 && !all[1].end_ns && !memory_of(7).live_bytes);
+	cr_expect(nr == 2 && all[1].end_stack == GPU_MEMORY_LEFT &&
+		  !gpu_memory_log_is_freed(&all[1]) && all[1].end_ns == made_clock_ns + 77);
+	cr_expect_eq(memory_of(7).live_bytes, 0);
 	/* Its free raised no event: the address comes again. */
 	send_alloc(8, VA, 100);
 	send_alloc(8, VA, 200);

@@ -326,7 +326,8 @@ Test(gpu_report, nothing)
 			       "No process has libcuda.so.1 or libnccl mapped.\n");
 	free(text);
 	text = gpu_report_json(&report);
-	cr_expect_str_eq(text, "{\"host\":\"\",\"seconds\":2.500,\"libraries\":[],\"processes\":[],"
+	cr_expect_str_eq(text, "{\"host\":\"\",\"seconds\":2.500,\"start_seconds\":0.000,"
+			       "\"libraries\":[],\"processes\":[],"
 			       "\"without_calls\":[],\"stacks\":{\"taken\":0,\"skipped\":0,"
 			       "\"per_thread_and_second\":0},\"lost\":{}}\n");
 	free(text);

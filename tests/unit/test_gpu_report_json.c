@@ -13,7 +13,7 @@
 	"\"comm\":\"0x0\",\"hash\":null,\"rank\":null,\"size\":null,\"bytes\":0,\"datatype\":null"
 
 static const char golden_json[] =
-	"{\"host\":\"node-1\",\"seconds\":10.000,\"libraries\":[{"
+	"{\"host\":\"node-1\",\"seconds\":10.000,\"start_seconds\":0.000,\"libraries\":[{"
 	"\"path\":\"/usr/lib/x86_64-linux-gnu/libcuda.so.1\",\"layers\":[\"cuda\"],"
 	"\"functions\":245,\"problem\":null},{\"path\":\"/opt/libnccl.so.2\",\"layers\":["
 	"\"nccl\"],\"functions\":0,\"problem\":\"malformed\"}],\"processes\":[{"
@@ -138,7 +138,8 @@ Test(gpu_report, json)
 			 "print(list(d), list(d[\"processes\"][0]))'",
 			 text, strlen(text), &status);
 	cr_expect_str_eq(shown,
-			 "['host', 'seconds', 'libraries', 'processes', 'without_calls', 'stacks', "
+			 "['host', 'seconds', 'start_seconds', 'libraries', 'processes', "
+			 "'without_calls', 'stacks', "
 			 "'lost'] "
 			 "['pid', 'name', 'container', 'pod', 'namespace', 'ray_task', 'rank', "
 			 "'calls', 'launches', 'graphs', 'copies', 'memory', 'host_memory', "

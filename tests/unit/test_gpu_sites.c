@@ -84,6 +84,9 @@ Test(gpu_sites, of_torch)
 	cr_expect(sites[0].wire.stream.kind == GPU_VALUE_MEMORY &&
 		  sites[0].wire.stream.off == -104);
 	cr_expect_eq(sites[1].wire.stream.kind, GPU_VALUE_REGISTER);
+	cr_expect(sites[0].wire.device.kind == GPU_VALUE_REGISTER &&
+		  sites[0].wire.device.reg == 2 && sites[0].wire.device.bytes == 1);
+	cr_expect_eq(sites[2].wire.device.kind, GPU_VALUE_NONE);
 	cr_expect_eq(sites[1].off, sites[0].off + 1);
 	cr_expect_str_eq(name_of(&sites[2]), "pytorch:free");
 	cr_expect_eq(sites[2].wire.bytes.kind, GPU_VALUE_NONE);

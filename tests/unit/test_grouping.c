@@ -107,6 +107,20 @@ Test(grouping, by_rank_of_several_jobs)
 	cr_expect_str_eq(title(jobless), "rank 0");
 }
 
+/* srun sets no RANK: its task may also be the launcher of ranks, which have the task's number as well. */
+Test(grouping, by_rank_of_tasks)
+{
+	uint32_t launcher = ranked(7, "torchrun", "", "77"), rank = ranked(8, "python3", "4", "77");
+	uint32_t other = ranked(9, "python3", "", "78");
+
+	p->processes[launcher].ranks.slurm_task = p->processes[rank].ranks.slurm_task =
+		p->processes[other].ranks.slurm_task = strtab_add(p->strings, "1");
+	cr_assert_eq(profile_group(p, PROFILE_BY_RANK), 0);
+	cr_expect_str_eq(title(launcher), "job 77 task 1");
+	cr_expect_str_eq(title(rank), "job 77 rank 4");
+	cr_expect_str_eq(title(other), "job 78 task 1");
+}
+
 Test(grouping, by_pod)
 {
 	uint32_t one = worker(7, NULL, 1), two = worker(8, "ray::f", 1),

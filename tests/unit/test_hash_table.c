@@ -130,7 +130,7 @@ Test(hash_table, keys_change_in_place)
 	hash_table_clear(&table);
 }
 
-#ifndef __SANITIZE_ADDRESS__ /* the sanitizer takes such a size for a mistake */
+#ifndef SANITIZED /* the sanitizer takes such a size for a mistake */
 Test(hash_table, more_than_memory_is_no_entry)
 {
 	struct hash_table table;

@@ -116,6 +116,7 @@ Test(html, timeline)
 	struct profile *profile = made_new();
 	uint32_t f = made_native(profile, "f", 0, 0x10), g = made_native(profile, "g", 0, 0x20);
 	uint32_t same = made_native(profile, "f", 0, 0x18);
+	uint32_t stacks[3];
 	char *text;
 	size_t i;
 
@@ -123,18 +124,20 @@ Test(html, timeline)
 	profile->value.type = strtab_add(profile->strings, "inuse_space");
 	profile->value.unit = strtab_add(profile->strings, "bytes");
 	made_add(profile, 0, 2, f)->value_ns = 8192;
-	made_stack(profile, &same, 1);
-	made_stack(profile, &g, 1);
+	stacks[0] = profile->samples[0].stack;
+	stacks[1] = made_stack(profile, &same, 1);
+	stacks[2] = made_stack(profile, &g, 1);
 	profile->history = profile_history_new(3, 3, 2);
 	cr_assert(profile->history);
 	for (i = 0; i < 3; i++) {
 		profile->history->ns[i] = i * 500000000;
 		profile->history->total_kib[i] = 10 * (i + 1);
-		profile->history->series[i] = (struct history_series){ .stack = (uint32_t)i };
+		profile->history->series[i] = (struct history_series){ .stack = stacks[i] };
 	}
 	profile->history->series[2].band = 1;
 	memcpy(profile->history->kib, kib, sizeof(kib));
 	profile->history->peak = 2;
+	profile->history->subject = "Anonymous memory";
 	profile->history->what = "held at the end";
 	profile->history->nr_bands = 1;
 	profile->history->bands[0] = strtab_add(profile->strings, "f");

@@ -41,6 +41,7 @@ Test(kills, kept)
 	kill = memory_kills_find(&kills, 2, 6);
 	cr_assert(kill && kill->oom && kill->by_kernel);
 	cr_expect_eq(kill->limit_bytes, 7);
+	cr_expect_eq(kill->used_bytes, 0);
 	cr_expect_str_eq(kill->sender_name, "sender");
 	cr_expect_null(memory_kills_find(&kills, 2, 5)); /* the pid of another process */
 	rows[1].bytes = 1; /* half freed when the next look came */
@@ -51,6 +52,24 @@ Test(kills, kept)
 	cr_expect_eq(later.rows[0].bytes, 10);
 	cr_expect_eq(later.rows[1].bytes, 20);
 	memory_answer_fini(&later);
+	memory_answer_fini(&kills.answer);
+}
+
+/* The kernel's figures at the signal replace the limit of the last look, also those of a group above. */
+Test(kills, cgroup)
+{
+	struct memory_account account = { .key = { .pid = 2, .start_ns = 6 }, .limit_bytes = 9000 };
+	struct memory_answer last = answer_of(NULL, &account, 1);
+	struct bpfprof_kill_event event = event_of(2, BPFPROF_KILL_KERNEL);
+	struct memory_kills kills = { 0 };
+
+	last.nr_rows = 0;
+	event.cgroup_max_bytes = 8192;
+	event.cgroup_used_bytes = 4096;
+	cr_assert_eq(memory_kills_add(&kills, &event, &last), 0);
+	cr_assert_eq(kills.nr, 1);
+	cr_expect_eq(kills.list[0].limit_bytes, 8192);
+	cr_expect_eq(kills.list[0].used_bytes, 4096);
 	memory_answer_fini(&kills.answer);
 }
 

@@ -8,6 +8,7 @@
 #include "profile/live.h"
 #include "profile/idle.h"
 #include "profile/profile.h"
+#include "stack_frames.h"
 
 #define KERNEL(n) ((uint64_t)BPFPROF_FRAME_KERNEL << BPFPROF_FRAME_SHIFT | (n))
 #define NATIVE(n) ((uint64_t)BPFPROF_FRAME_NATIVE << BPFPROF_FRAME_SHIFT | (n))
@@ -79,13 +80,9 @@ static void feed_as(const struct aggregate_process *process, const struct stack 
 {
 	const struct live_names symbolizer = { .name = name_frames };
 	struct aggregate_sample samples[64] = { 0 };
-	struct profile_stack ranges[64];
-	uint64_t frames[64 * 6];
+	struct stacks_made made = { .nr = 0 };
 	struct aggregate_view view = { .processes = process,
 				       .nr_processes = 1,
-				       .frames = frames,
-				       .stacks = ranges,
-				       .nr_stacks = nr,
 				       .samples = samples,
 				       .nr_samples = nr,
 				       .counts.nr_taken = nr,
@@ -93,16 +90,14 @@ static void feed_as(const struct aggregate_process *process, const struct stack 
 	size_t i;
 
 	for (i = 0; i < nr; i++) {
-		ranges[i].first = (uint32_t)view.nr_frames;
-		ranges[i].nr = (uint32_t)stacks[i].nr;
-		memcpy(frames + view.nr_frames, stacks[i].frames, stacks[i].nr * sizeof(*frames));
-		view.nr_frames += stacks[i].nr;
-		samples[i].stack = (uint32_t)i;
+		samples[i].stack = stack_make(&made, stacks[i].frames, stacks[i].nr);
 		samples[i].count = 1;
 		samples[i].value_ns = stacks[i].ms * MS;
 		samples[i].gil = i ? PROFILE_GIL_NOT_HELD : PROFILE_GIL_HELD;
 	}
+	stacks_view(&made, &view);
 	cr_assert_eq(live_feed(live, &view, &symbolizer), 0);
+	stacks_free(&made);
 }
 
 static void loader(const struct stack *stacks, size_t nr)
@@ -409,8 +404,8 @@ Test(live, helpers_that_have_nothing_to_do_are_one_row)
 		.pid = 42, .agent_pid = 42, .start_ns = 1, .comm = "prog"
 	};
 	const uint64_t frames[] = { NATIVE(0), NATIVE(1), NATIVE(0), NATIVE(2), NATIVE(1) };
-	const struct profile_stack stacks[] = { { 0, 2 }, { 2, 3 } };
-	const struct aggregate_sample samples[] = {
+	struct stacks_made made = { .nr = 0 };
+	struct aggregate_sample samples[] = {
 		{ .stack = 0, .count = 1, .value_ns = MS, .sleeper = PROFILE_FIRST_SLEEPS },
 		{ .stack = 0, .count = 1, .value_ns = 10 * MS, .sleeper = PROFILE_HELPER_SLEEPS },
 		{ .stack = 1, .count = 1, .value_ns = 100 * MS, .sleeper = PROFILE_HELPER_SLEEPS },
@@ -420,18 +415,20 @@ Test(live, helpers_that_have_nothing_to_do_are_one_row)
 		  .value_ns = 10000 * MS,
 		  .sleeper = PROFILE_HELPER_SLEEPS },
 	};
-	const struct aggregate_view view = { .processes = &process,
-					     .nr_processes = 1,
-					     .frames = frames,
-					     .nr_frames = 5,
-					     .stacks = stacks,
-					     .nr_stacks = 2,
-					     .samples = samples,
-					     .nr_samples = 5,
-					     .titles = view_titles };
+	struct aggregate_view view = { .processes = &process,
+				       .nr_processes = 1,
+				       .samples = samples,
+				       .nr_samples = 5,
+				       .titles = view_titles };
 
+	stack_make(&made, frames, 2);
+	stack_make(&made, frames + 2, 3);
+	for (size_t i = 0; i < 5; i++) /* numbers of the leaves */
+		samples[i].stack = samples[i].stack ? 5 : 2;
+	stacks_view(&made, &view);
 	live_idle(live);
 	cr_assert_eq(live_feed(live, &view, &symbolizer), 0);
+	stacks_free(&made);
 	expect(IDLE_FRAME, true, 0, 1010, 1010);
 	expect("pthread_cond_wait (libc.so.6)", true, 0, 10101, 10101);
 	expect("boost::asio::detail::scheduler::do_run_one (_raylet.so)", true, 0, 0, 10101);

@@ -111,6 +111,12 @@ Test(live_page, rows, .init = setup, .fini = teardown)
 	       "  360.0 MiB  64.3%  +100.0 MiB  keep (leak.py:12)\n"
 	       "  140.0 MiB  25.0%   -80.0 MiB  [before bpfprof]\n"
 	       "q quits, h sorts by what is held\n");
+	live.swap_bytes = 440 * MIB;
+	expect_line(1, "560.0 MiB anonymous, 1.5 MiB of files, 0 B shared, 440.0 MiB in swap; 2 "
+		       "process\xe2\x80\xa6");
+	expect_line(4, "At this slope the limit is reached in 51 minutes.");
+	expect_line(6, "  360.0 MiB  36.0%  +100.0 MiB  keep (leak.py:12)");
+	live.swap_bytes = 0;
 	expect(true, 20, 2, "bpfprof memory: pid\xe2\x80\xa6\n560.0 MiB anonymous\xe2\x80\xa6\n");
 }
 

@@ -86,3 +86,20 @@ Test(memory_options, refused)
 		buf_fini(&error);
 	}
 }
+
+Test(memory_options, once)
+{
+	char *alone[] = { (char *)"memory", (char *)"--once", NULL };
+	char *longer[] = { (char *)"memory", (char *)"-d", (char *)"20", (char *)"--once", NULL };
+	struct memory_options options;
+	struct buf error;
+
+	cr_assert_eq(parse(&options, &error, alone), OPTIONS_RUN, "%s", error.data);
+	cr_expect_eq(options.record.duration_ns, 5ULL * 1000000000);
+	options_fini(&memory_flags, &options);
+	buf_fini(&error);
+	cr_assert_eq(parse(&options, &error, longer), OPTIONS_RUN, "%s", error.data);
+	cr_expect_eq(options.record.duration_ns, 20ULL * 1000000000);
+	options_fini(&memory_flags, &options);
+	buf_fini(&error);
+}

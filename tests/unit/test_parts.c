@@ -74,10 +74,10 @@ static void expect_indexes(const struct profile *part)
 		cr_assert_lt(part->samples[i].process, part->nr_processes);
 		cr_assert_lt(part->samples[i].stack, part->nr_stacks);
 	}
-	for (size_t i = 0; i < part->nr_stacks; i++)
-		for (uint32_t j = 0; j < part->stacks[i].nr; j++)
-			cr_assert_lt(part->stack_locations[part->stacks[i].first + j],
-				     part->nr_locations);
+	for (size_t i = 1; i < part->nr_stacks; i++) {
+		cr_assert_lt(part->stack_locations[i], part->nr_locations);
+		cr_assert_lt(part->stack_callers[i], i);
+	}
 	for (size_t i = 0; i < part->nr_locations; i++)
 		cr_assert_leq(part->locations[i].mapping, part->nr_mappings);
 	for (size_t i = 0; i < part->nr_processes; i++)
@@ -229,10 +229,18 @@ Test(parts, history)
 	history->nr_bands = 2;
 	history->bands[0] = strtab_add(profile->strings, "small");
 	history->bands[1] = strtab_add(profile->strings, "large");
-	history->series[0] = (struct history_series){ .process = 0, .stack = 0, .band = 1 };
-	history->series[1] = (struct history_series){ .process = 1, .stack = 3, .band = 2 };
-	history->series[2] = (struct history_series){ .process = 2, .stack = 1, .band = 0 };
-	history->series[3] = (struct history_series){ .process = 2, .stack = 2, .band = 1 };
+	history->series[0] = (struct history_series){ .process = 0,
+						      .stack = profile->samples[0].stack,
+						      .band = 1 };
+	history->series[1] = (struct history_series){ .process = 1,
+						      .stack = profile->samples[3].stack,
+						      .band = 2 };
+	history->series[2] = (struct history_series){ .process = 2,
+						      .stack = profile->samples[1].stack,
+						      .band = 0 };
+	history->series[3] = (struct history_series){ .process = 2,
+						      .stack = profile->samples[2].stack,
+						      .band = 1 };
 	memcpy(history->kib, kib, sizeof(kib));
 	history->ns[2] = 77;
 	profile->history = history;

@@ -361,12 +361,13 @@ Test(pprof, ranks_are_labels)
 	ranks->world_size = strtab_add(profile->strings, "8");
 	ranks->slurm_job = strtab_add(profile->strings, "4711");
 	ranks->slurm_node = strtab_add(profile->strings, "2");
+	ranks->slurm_task = strtab_add(profile->strings, "5");
 	profile->processes[1].ranks.slurm_job = ranks->slurm_job;
 	for (uint32_t i = 0; i < 3; i++)
 		made_add(profile, i, i + 1, made_native(profile, "f", 0, 0));
 	text = go_pprof(profile, "-raw");
 	expect(text, "comm:[app] host:[node-1] local_rank:[1] rank:[3] slurm_job:[4711] "
-		     "slurm_node:[2] world_size:[8]\n                pid:[42]\n");
+		     "slurm_node:[2] slurm_task:[5] world_size:[8]\n                pid:[42]\n");
 	expect(text, "comm:[app] host:[node-1] slurm_job:[4711]\n                pid:[43]\n");
 	expect(text, "comm:[app] host:[node-1]\n                pid:[44]\n");
 	free(text);
@@ -483,7 +484,8 @@ static void say_all(struct profile *profile)
 		profile->processes[i].task = profile->processes[i].ray_role = text;
 		profile->processes[i].ranks.local_rank = profile->processes[i].ranks.world_size =
 			profile->processes[i].ranks.slurm_job =
-				profile->processes[i].ranks.slurm_node = text;
+				profile->processes[i].ranks.slurm_node =
+					profile->processes[i].ranks.slurm_task = text;
 	}
 	profile->threads = true;
 	for (i = 0; i < profile->nr_samples; i++) {

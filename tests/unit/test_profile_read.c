@@ -159,7 +159,7 @@ Test(profile_read, several, .init = setup, .fini = teardown)
 	cr_assert_eq(profile_read_add(&filled, "b.pb.gz", packed, len, &why), 0);
 	free(packed);
 	finish();
-	cr_expect_eq(result.nr_stacks, 5);
+	cr_expect_eq(result.nr_stacks, 11, "%zu", result.nr_stacks);
 	cr_expect_eq(result.nr_samples, 10);
 	cr_expect_eq(result.nr_processes, 4);
 	cr_expect_eq(result.duration_ns, 14000000000);
@@ -197,6 +197,29 @@ Test(profile_read, counters_add_up, .init = setup, .fini = teardown)
 	cr_expect_eq(stats->clock.nr, 1, "the name of the clock is no counter of it");
 	cr_expect_eq(result.duration_ns, 5000000000);
 	cr_expect_eq(result.nr_samples, 1);
+}
+
+/* Of several recordings the earliest start counts, whatever their order; a time that no clock has counts for none. */
+Test(profile_read, starts_are_the_earliest, .init = setup, .fini = teardown)
+{
+	const struct run_stats *stats;
+
+	cr_assert_eq(add("a.folded",
+			 "# {\"start_seconds\":1796000005.25,\"start_at_seconds\":1796000005}\n"
+			 "p;f (x.py:1) 5\n"),
+		     0);
+	cr_assert_eq(add("b.folded", "# {\"start_seconds\":1796000003.5}\np;f (x.py:1) 5\n"), 0);
+	cr_assert_eq(add("c.folded",
+			 "# {\"start_seconds\":1796000009,\"start_at_seconds\":1796000009}\n"
+			 "p;f (x.py:1) 5\n"),
+		     0);
+	cr_assert_eq(add("d.folded",
+			 "# {\"start_seconds\":-1,\"start_at_seconds\":1e300}\np;f (x.py:1) 5\n"),
+		     0);
+	stats = finish()->stats;
+	cr_assert_not_null(stats);
+	cr_expect_eq(stats->start_ns, 1796000003500000000);
+	cr_expect_eq(stats->start_at_ns, 1796000005000000000);
 }
 
 /* The kinds of frames in files of several tools. */

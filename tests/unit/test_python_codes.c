@@ -122,7 +122,7 @@ Test(python_codes, pieces)
 	struct code_info info;
 
 	cr_expect_eq(codes_describe(codes, raw, &info), -ENOENT);
-	send_part(RAW(7), PYTHON_PART_LINES, TABLE + 2, 2, 2, 4); /* out of order: waits */
+	send_part(RAW(7), PYTHON_PART_LINES, &TABLE[2], 2, 2, 4); /* out of order: waits */
 	send_part(RAW(7), PYTHON_PART_FILENAME, "x.py", 4, 0, 4);
 	cr_expect_eq(codes_describe(codes, raw, &info), -ENOENT);
 	send_part(RAW(7), PYTHON_PART_NAME, "f", 1, 0, 1);
@@ -133,7 +133,7 @@ Test(python_codes, pieces)
 	send_part(RAW(7), PYTHON_PART_LINES, TABLE, 2, 0, 4);
 	cr_expect_eq(codes_frame(codes, raw, 0), raw);
 	send_part(RAW(7), PYTHON_PART_LINES, TABLE, 2, 0, 4); /* again */
-	send_part(RAW(7), PYTHON_PART_LINES, TABLE + 2, 2, 2, 4);
+	send_part(RAW(7), PYTHON_PART_LINES, &TABLE[2], 2, 2, 4);
 	cr_expect_neq(codes_frame(codes, raw, 0), raw);
 	cr_assert_eq(codes_describe(codes, raw, &info), 0);
 	cr_expect_eq(info.line, 12);

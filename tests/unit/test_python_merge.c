@@ -146,3 +146,43 @@ ParameterizedTest(struct merge_case *c, python_merge, all)
 	cr_expect_eq(merged.unmerged, c->unmerged, "%s + %s", c->python, c->native);
 	cr_expect_str_eq(ends, c->ends, "%s + %s: %s", c->python, c->native, ends);
 }
+
+/* Frames of awaiting tasks: 0 ends a task, whose outermost frame comes first. */
+struct awaiters_case {
+	char stack[16], words[16], expected[32];
+	size_t at;
+	bool placed;
+};
+
+ParameterizedTestParameters(python_merge, awaiters)
+{
+	static struct awaiters_case cases[] = {
+		{ "abc", "de0f0", "aedfbc", 1, true },
+		{ "aXbYcZ", "de0f0", "aXbedfYcZ", 2, true }, /* native frames do not count */
+		{ "abc", "d0", "abcd", 3, true },
+		{ "abc", "00", "abc", 1, true },
+		{ "abc", "de", "aedbc", 1, true }, /* cut */
+		{ "abc", "dXe0", "aedbc", 1, true }, /* a word that is no Python frame */
+		{ "abc", "d0", "abc", 4, false },
+		{ "abc", "d0", "abc", 0, false },
+		{ "X", "d0", "X", 1, false },
+	};
+
+	return cr_make_param_array(struct awaiters_case, cases, sizeof(cases) / sizeof(*cases));
+}
+
+ParameterizedTest(struct awaiters_case *c, python_merge, awaiters)
+{
+	uint64_t frames[64], words[16];
+	size_t nr = strlen(c->stack), nr_words = strlen(c->words), i;
+	char got[33] = "";
+
+	for (i = 0; i < nr; i++)
+		frames[i] = frame_of(c->stack[i]);
+	for (i = 0; i < nr_words; i++)
+		words[i] = c->words[i] == '0' ? 0 : frame_of(c->words[i]);
+	cr_assert_eq(python_awaiters_insert(frames, &nr, c->at, words, nr_words), c->placed);
+	for (i = 0; i < nr; i++)
+		got[i] = letter_of(frames[i]);
+	cr_expect_str_eq(got, c->expected, "%s + %s: %s", c->stack, c->words, got);
+}

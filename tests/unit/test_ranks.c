@@ -41,10 +41,11 @@ Test(ranks, torchrun)
 
 Test(ranks, slurm)
 {
-	struct ranks r = whole(PIECE("SLURM_JOB_ID=4711_2\0SLURM_NODEID=5"));
+	struct ranks r = whole(PIECE("SLURM_JOB_ID=4711_2\0SLURM_NODEID=5\0SLURM_PROCID=12"));
 
 	cr_expect_str_eq(r.slurm_job, "4711_2");
 	cr_expect_str_eq(r.slurm_node, "5");
+	cr_expect_str_eq(r.slurm_task, "12");
 	cr_expect_str_eq(r.rank, "");
 }
 

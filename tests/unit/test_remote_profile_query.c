@@ -72,7 +72,19 @@ Test(remote_profile_query, wrong)
 		{ REMOTE_PROFILE_PROFILE, "\033[31m", "x", "?[31m: no such" },
 		{ REMOTE_PROFILE_DUMP, "seconds", "1", "no such parameter" },
 		{ REMOTE_PROFILE_DUMP, "format", "raw", "no such parameter" },
+		{ REMOTE_PROFILE_DUMP, "rate", "1", "no such parameter" },
+		{ REMOTE_PROFILE_DUMP, "json", "2", "1 or 0" },
+		{ REMOTE_PROFILE_DUMP, "locals", "9", "up to 8" },
+		{ REMOTE_PROFILE_RECORD, "rate", "0", "1 to 1000" },
+		{ REMOTE_PROFILE_RECORD, "rate", "1001", "1 to 1000" },
+		{ REMOTE_PROFILE_RECORD, "start", "x", "number" },
+		{ REMOTE_PROFILE_RECORD, "worker", "x", "no such parameter" },
 		{ REMOTE_PROFILE_FILES, "pid", "1", "no such parameter" },
+		{ REMOTE_PROFILE_ATTACH, "seconds", "901", "up to 900" },
+		{ REMOTE_PROFILE_ATTACH, "native", "1", "no such parameter" },
+		{ REMOTE_PROFILE_ATTACH, "format", "html", "no such parameter" },
+		{ REMOTE_PROFILE_DETACH, "pod", "a/b", "no such parameter" },
+		{ REMOTE_PROFILE_DETACH, "subprocesses", "1", "no such parameter" },
 	};
 	struct remote_profile_query query;
 	size_t i;
@@ -126,40 +138,41 @@ Test(remote_profile_query, whole)
 	cr_expect_eq(remote_profile_query_check(&query, REMOTE_PROFILE_FILES, &why), 0);
 	cr_expect_eq(remote_profile_query_check(&query, REMOTE_PROFILE_DUMP, &why), -EINVAL);
 	cr_expect(strstr(why.data, "which process"));
+	buf_reset(&why);
+	cr_expect_eq(remote_profile_query_check(&query, REMOTE_PROFILE_RECORD, &why), -EINVAL);
+	cr_expect(strstr(why.data, "one process"));
 	remote_profile_query_fini(&query);
 	buf_fini(&why);
 }
 
-Test(remote_profile_query, tokens)
+/* A token of pods asks about one process at a time. */
+Test(remote_profile_query, bound)
 {
 	static const struct {
-		const char *header;
+		enum remote_profile_kind kind;
+		const char *name, *value;
 		int err;
 	} cases[] = {
-		{ NULL, -ENOENT },
-		{ "", -ENOENT },
-		{ "Bearer", -ENOENT },
-		{ "Bearer ", -ENOENT },
-		{ "Bearersecret", -ENOENT },
-		{ "secret", -ENOENT },
-		{ "Basic secret", -ENOENT },
-		{ "Bearer secret", 0 },
-		{ "bearer \t secret \t", 0 },
-		{ "Bearer secreT", -EACCES },
-		{ "Bearer Secret", -EACCES },
-		{ "Bearer secre", -EACCES },
-		{ "Bearer s", -EACCES },
-		{ "Bearer secrets", -EACCES },
-		{ "Bearer secretsecret", -EACCES },
-		{ "Bearer sec ret", -EACCES },
-		{ "Bearer secret secret", -EACCES },
+		{ REMOTE_PROFILE_DUMP, "pid", "7", 0 },
+		{ REMOTE_PROFILE_RECORD, "pid", "7", 0 },
+		{ REMOTE_PROFILE_DUMP, "pid", "7,8", -EINVAL },
+		{ REMOTE_PROFILE_DUMP, "pod", "a", -EINVAL },
+		{ REMOTE_PROFILE_DUMP, "worker", "a", -EINVAL },
+		{ REMOTE_PROFILE_PROFILE, "pid", "7", -EINVAL },
 	};
-	size_t i;
+	struct remote_profile_query query;
+	struct buf why = { .max = 1000 };
 
-	for (i = 0; i < ARRAY_SIZE(cases); i++)
-		cr_expect_eq(remote_profile_token_check(cases[i].header, "secret"), cases[i].err,
-			     "%s", cases[i].header);
-	cr_expect_eq(remote_profile_token_check("Bearer x", ""), -ENOENT);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		remote_profile_query_init(&query);
+		cr_assert_eq(remote_profile_query_take(&query, cases[i].kind, cases[i].name,
+						       cases[i].value, &why),
+			     0);
+		cr_expect_eq(remote_profile_query_check_bound(&query, cases[i].kind, &why),
+			     cases[i].err, "%zu", i);
+		remote_profile_query_fini(&query);
+	}
+	buf_fini(&why);
 }
 
 Test(remote_profile_query, paths)

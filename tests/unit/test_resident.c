@@ -97,3 +97,86 @@ Test(resident, moved)
 	settle(&r, 20, 0);
 	cr_expect_eq(resident_moved_share(&r), 0);
 }
+
+static void settle_swap(struct resident *resident, uint64_t anon_mib, uint64_t swap_mib)
+{
+	resident->rss.swap_bytes = swap_mib * MIB;
+	settle(resident, anon_mib, 0);
+}
+
+static void expect(const struct resident *resident, uint64_t old_mib, int64_t drift_mib)
+{
+	cr_expect_eq(resident_old(resident), old_mib * MIB, "%zu MiB old",
+		     (size_t)(resident_old(resident) / MIB));
+	cr_expect_eq(resident_drift(resident), drift_mib * (int64_t)MIB, "drift of %zd MiB",
+		     (ssize_t)(resident_drift(resident) / (int64_t)MIB));
+}
+
+/* Pages that come back out of the swap cache are memory from before; more than these is drift. */
+Test(resident, swapped)
+{
+	struct resident r = { .begin = RESIDENT_BEFORE, .held_bytes = 0 };
+
+	settle_swap(&r, 60, 40);
+	settle_swap(&r, 85, 10);
+	expect(&r, 85, 0);
+	settle_swap(&r, 95, 10);
+	expect(&r, 90, 5);
+	r.held_bytes = 35 * MIB; /* it came back from the disk */
+	settle_swap(&r, 95, 10);
+	expect(&r, 60, 0);
+}
+
+/* Old memory that is swapped out counts in swap alone, and as what it is when it comes back. */
+Test(resident, swapped_while_watched)
+{
+	struct resident r = { .begin = RESIDENT_BEFORE };
+
+	settle_swap(&r, 300, 0);
+	settle_swap(&r, 10, 290);
+	expect(&r, 10, 0);
+	settle_swap(&r, 5, 290); /* more is gone than was swapped out */
+	expect(&r, 10, -5);
+	settle_swap(&r, 110, 190); /* the swap cache still had it */
+	expect(&r, 110, 0);
+	r.held_bytes = 100 * MIB; /* it was read from the disk */
+	settle_swap(&r, 110, 190);
+	expect(&r, 10, 0);
+	settle_swap(&r, 110, 0); /* freed in swap */
+	expect(&r, 10, 0);
+}
+
+/* Swap of the parent is shared, also what goes there later. */
+Test(resident, swapped_fork)
+{
+	struct resident r = { .begin = RESIDENT_FORK };
+
+	settle_swap(&r, 50, 100);
+	expect(&r, 50, 0);
+	cr_expect_eq(resident_shared_swap(&r), 100 * MIB);
+	settle_swap(&r, 20, 130);
+	expect(&r, 20, 0);
+	cr_expect_eq(resident_shared_swap(&r), 130 * MIB);
+	settle_swap(&r, 20, 150); /* 20 MiB of its own */
+	cr_expect_eq(resident_shared_swap(&r), 130 * MIB);
+	settle_swap(&r, 90, 60);
+	expect(&r, 90, 0);
+	cr_expect_eq(resident_shared_swap(&r), 60 * MIB);
+	r.begin = RESIDENT_BEFORE;
+	cr_expect_eq(resident_shared_swap(&r), 0);
+}
+
+/* The bytes that left swap were read from the disk, and are held: the rest is of pages that were moved. */
+Test(resident, swapped_and_moved)
+{
+	struct resident r = { .begin = RESIDENT_BEFORE };
+
+	settle_swap(&r, 100, 1000);
+	r.held_bytes = 1000 * MIB;
+	r.moved_bytes = 200 * MIB;
+	settle_swap(&r, 1300, 0);
+	cr_expect_eq(resident_moved_share(&r), 1);
+	expect(&r, 100, 0);
+	settle_swap(&r, 1320, 0);
+	expect(&r, 100, 20);
+}

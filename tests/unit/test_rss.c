@@ -19,6 +19,12 @@ Test(rss, parse)
 	cr_expect_eq(rss.anon_bytes, 205120ULL << 10);
 	cr_expect_eq(rss.file_bytes, 76 << 10);
 	cr_expect_eq(rss.shared_bytes, 12 << 10);
+	cr_expect_eq(rss.swap_bytes, 0);
+	cr_assert_eq(
+		proc_rss_parse(&rss,
+			       "\nRssAnon: 1 kB\nRssFile: 1 kB\nRssShmem: 1 kB\nVmSwap:\t 40 kB\n"),
+		0);
+	cr_expect_eq(rss.swap_bytes, 40 << 10);
 }
 
 /* Zombies and kernel threads have no such lines. */

@@ -23,6 +23,7 @@
 #include "profile/stats.h"
 #include "profile/symbolize.h"
 #include "test_elf_fixture.h"
+#include "stack_frames.h"
 
 #define KIND(kind) ((uint64_t)BPFPROF_FRAME_##kind << BPFPROF_FRAME_SHIFT)
 
@@ -113,22 +114,21 @@ static void resolve(const uint64_t *frames, size_t nr, const char *kallsyms)
 {
 	static struct aggregate_process processes[2];
 	static const char threads[][BPFPROF_COMM_LEN] = { "", "worker" };
-	struct profile_stack stacks[] = { { 0, 0 }, { 0, (uint32_t)nr } };
+	static struct stacks_made stacks;
 	struct aggregate_sample samples[] = {
-		{ .process = 1, .stack = 1, .tid = 12, .thread = 1, .count = 3, .value_ns = 30 },
+		{ .process = 1, .tid = 12, .thread = 1, .count = 3, .value_ns = 30 },
 	};
 	struct aggregate_view view = { .processes = processes,
 				       .nr_processes = 2,
-				       .frames = frames,
-				       .nr_frames = nr,
-				       .stacks = stacks,
-				       .nr_stacks = 2,
 				       .samples = samples,
 				       .nr_samples = 1,
 				       .threads = threads,
 				       .nr_threads = 2 };
 	struct symbolize_options options = { .kallsyms = kallsyms, .now_ns = time_monotonic_ns() };
 
+	stacks_free(&stacks);
+	samples[0].stack = stack_make(&stacks, frames, nr);
+	stacks_view(&stacks, &view);
 	processes[0].pid = (uint32_t)getpid();
 	memcpy(processes[0].comm, "zero", 5);
 	processes[1].agent_pid = 7;
@@ -141,8 +141,7 @@ static void resolve(const uint64_t *frames, size_t nr, const char *kallsyms)
 
 static const struct profile_location *location(size_t i)
 {
-	cr_assert_lt(i, profile.stacks[1].nr);
-	return &profile.locations[profile.stack_locations[profile.stacks[1].first + i]];
+	return &profile.locations[stack_location(&profile, profile.samples[0].stack, i)];
 }
 
 Test(symbolize, real_images)
@@ -605,14 +604,15 @@ Test(symbolize, calls)
 	cr_expect_str_eq(text(profile.calls[0].kernel), "sgemm<128>");
 	cr_expect_str_eq(text(profile.calls[0].stream), "0x5");
 	cr_expect_eq(profile.calls[0].comm, 0);
-	cr_assert_eq(profile.stacks[1].nr, 3);
+	profile.samples[0] = profile.samples[1];
+	cr_assert_eq(stack_depth(profile.stack_callers, profile.samples[0].stack), 3);
 	cr_expect(location(0)->kind == LOCATION_CALL && location(0)->has_symbol);
 	cr_expect_str_eq(text(location(0)->name), "sgemm<128>");
 	cr_expect_str_eq(text(location(1)->name), "cuLaunchKernel");
 	cr_expect(location(1)->mapping == 0 && location(1)->address == 0);
 	cr_expect_str_eq(text(location(2)->name), "[anon]+0x1000");
-	cr_assert_eq(profile.stacks[2].nr, 2);
-	profile.stacks[1] = profile.stacks[2];
+	profile.samples[0] = profile.samples[2];
+	cr_assert_eq(stack_depth(profile.stack_callers, profile.samples[0].stack), 2);
 	cr_expect_eq(location(1)->kind, LOCATION_MARKER);
 	cr_expect_str_eq(text(location(1)->name), "[no stack]");
 }
@@ -623,24 +623,20 @@ static void live_frames(struct live *live, struct live_symbolizer *symbolizer,
 {
 	const struct aggregate_process process = { .pid = (uint32_t)getpid(), .start_ns = 1 };
 	const struct live_names how = live_symbolizer_fill(symbolizer);
-	struct profile_stack stacks[8];
+	struct stacks_made stacks = { .nr = 0 };
 	struct aggregate_sample samples[8] = { 0 };
-	struct aggregate_view view = { .processes = &process,
-				       .nr_processes = 1,
-				       .frames = frames,
-				       .nr_frames = nr,
-				       .stacks = stacks,
-				       .nr_stacks = nr,
-				       .samples = samples,
-				       .nr_samples = nr };
+	struct aggregate_view view = {
+		.processes = &process, .nr_processes = 1, .samples = samples, .nr_samples = nr
+	};
 	size_t i;
 
 	for (i = 0; i < nr; i++) {
-		stacks[i] = (struct profile_stack){ (uint32_t)i, 1 };
-		samples[i].stack = (uint32_t)i;
+		samples[i].stack = stack_make(&stacks, &frames[i], 1);
 		samples[i].value_ns = 1;
 	}
+	stacks_view(&stacks, &view);
 	cr_assert_eq(live_feed(live, &view, &how), 0);
+	stacks_free(&stacks);
 }
 
 static uint64_t live_own(const struct live *live, const char *name)

@@ -18,6 +18,9 @@ Test(target, ourselves)
 	cr_assert_eq(target_probe(getpid(), &target), 0);
 	cr_expect_eq(target.leader, getpid());
 	cr_expect_not(target.zombie || target.kernel_thread);
+	cr_expect(target_has_start(getpid(), 0));
+	cr_expect_not(target_has_start(getpid(), 1));
+	cr_expect_not(target_has_start(INT_MAX, 1));
 	cr_expect(target.bits == 64 || target.bits == 0, "%d", target.bits);
 }
 
@@ -27,6 +30,8 @@ Test(target, pod_pid)
 	prctl(PR_SET_NAME, "x\nNSpid:\t1");
 	cr_expect_eq(target_pod_pid(getpid()), getpid());
 	cr_expect_eq(target_pod_pid(INT_MAX), 0);
+	cr_expect(target_is_outermost(getpid()));
+	cr_expect_not(target_is_outermost(INT_MAX));
 }
 
 /* The name is the target's to choose: it must not be read as another field. */
@@ -58,6 +63,7 @@ Test(target, zombie)
 	if (!pid)
 		_exit(0);
 	cr_assert_eq(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
+	cr_expect_not(target_is_outermost(pid));
 	cr_assert_eq(target_probe(pid, &target), 0);
 	cr_expect(target.zombie);
 	cr_assert_eq(waitpid(pid, NULL, 0), pid);

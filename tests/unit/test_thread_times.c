@@ -70,7 +70,7 @@ static uint64_t in_place(const struct aggregate *aggregate, uint64_t frame)
 
 	aggregate_view_get(aggregate, &view);
 	for (i = 0; i < view.nr_samples; i++)
-		if (view.frames[view.stacks[view.samples[i].stack].first] == frame)
+		if (view.frames[view.samples[i].stack] == frame)
 			ns += view.samples[i].value_ns;
 	return ns;
 }

@@ -11,6 +11,7 @@
 #include "tui/table.h"
 #include "tui/view.h"
 #include "tui/width.h"
+#include "stack_frames.h"
 
 #define PYTHON(n) ((uint64_t)BPFPROF_FRAME_PYTHON << BPFPROF_FRAME_SHIFT | (n))
 #define NATIVE(n) ((uint64_t)BPFPROF_FRAME_NATIVE << BPFPROF_FRAME_SHIFT | (n))
@@ -51,9 +52,8 @@ static void feed_in(const struct aggregate_container *container, const struct st
 {
 	static const uint64_t frames[] = { PYTHON(1), PYTHON(0), NATIVE(5), PYTHON(1), PYTHON(0),
 					   PYTHON(2), PYTHON(0), PYTHON(3), PYTHON(0), PYTHON(4) };
-	static const struct profile_stack stacks[] = {
-		{ 0, 2 }, { 2, 3 }, { 5, 2 }, { 7, 2 }, { 9, 1 }
-	};
+	static const size_t first[] = { 0, 2, 5, 7, 9, 10 };
+	struct stacks_made stacks = { .nr = 0 };
 	const struct aggregate_process processes[] = {
 		{ .pid = 42,
 		  .agent_pid = 42,
@@ -68,10 +68,6 @@ static void feed_in(const struct aggregate_container *container, const struct st
 				      .strings = strings,
 				      .processes = processes,
 				      .nr_processes = 2,
-				      .frames = frames,
-				      .nr_frames = 10,
-				      .stacks = stacks,
-				      .nr_stacks = 5,
 				      .samples = samples,
 				      .nr_samples = 5 };
 	const struct live_names symbolizer = { .name = name_frames };
@@ -79,12 +75,14 @@ static void feed_in(const struct aggregate_container *container, const struct st
 	size_t i;
 
 	for (i = 0; i < 5; i++) {
-		samples[i].stack = (uint32_t)i;
+		samples[i].stack = stack_make(&stacks, frames + first[i], first[i + 1] - first[i]);
 		samples[i].process = i == 4;
 		samples[i].count = tenths[i];
 		samples[i].value_ns = tenths[i] * SECOND / 10;
 	}
+	stacks_view(&stacks, &all);
 	cr_assert_eq(live_feed(live, &all, &symbolizer), 0);
+	stacks_free(&stacks);
 }
 
 static void loader(void)

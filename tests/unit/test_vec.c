@@ -30,7 +30,7 @@ ParameterizedTestParameters(vec, room)
 		  .cap = 60,
 		  .err = -E2BIG },
 		{ .name = "no room at all", .nr = 1, .max = 0, .cap = 0, .err = -E2BIG },
-#ifndef __SANITIZE_ADDRESS__ /* which takes such a size for a mistake */
+#ifndef SANITIZED /* which takes such a size for a mistake */
 		{ .name = "more than memory",
 		  .had = 20,
 		  .nr = SIZE_MAX / 8,
@@ -91,7 +91,7 @@ Test(vec, fits_exactly_or_stays)
 	cr_assert(vec_fit(array, 3));
 	array[2] = 7;
 	before = array;
-#ifndef __SANITIZE_ADDRESS__
+#ifndef SANITIZED
 	cr_assert_not(vec_fit(array, too_many));
 #else
 	(void)too_many;

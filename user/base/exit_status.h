@@ -10,6 +10,7 @@ enum exit_status {
 	EXIT_USAGE = 2,
 	EXIT_PRIVILEGE = 3, /* missing privilege or kernel feature; the remedy was printed */
 	EXIT_NO_TARGET = 4,
+	EXIT_PARTIAL = 5, /* a file of a bundle is not in the result; it was named */
 };
 
 #endif

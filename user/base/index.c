@@ -9,18 +9,20 @@
 static int index_grow(struct table_budget *budget, struct index *index, const struct vec *hashes)
 {
 	uint32_t nr = index->nr_slots ? index->nr_slots * 2 : FIRST_SLOTS, i, slot;
-	const uint64_t *hash = hashes->data;
-	uint32_t *slots;
+	const uint32_t *hash = hashes->data;
+	uint32_t *slots, free_slots;
 
 	if ((uint64_t)index->nr * 4 < (uint64_t)index->nr_slots * 3)
 		return 0;
+	/* At the end of the budget a search takes longer. */
+	free_slots = index->nr_slots / (budget->last_room ? 32 : 8);
 	if (budget->bytes + nr / 2 * sizeof(*slots) > budget->max_bytes)
-		return -E2BIG;
+		return index->nr + 1 < index->nr_slots - free_slots ? 0 : -E2BIG;
 	slots = calloc(nr, sizeof(*slots));
 	if (!slots)
 		return -ENOMEM;
 	for (i = 0; i < index->nr; i++) {
-		for (slot = (uint32_t)hash[i] & (nr - 1); slots[slot]; slot = (slot + 1) & (nr - 1))
+		for (slot = hash[i] & (nr - 1); slots[slot]; slot = (slot + 1) & (nr - 1))
 			;
 		slots[slot] = i + 1;
 	}
@@ -45,11 +47,11 @@ bool index_start(const struct index *index, uint64_t hash, uint32_t *slot)
 bool index_next(const struct index *index, const struct vec *hashes, uint64_t hash, uint32_t *slot,
 		uint32_t *ret)
 {
-	const uint64_t *all = hashes->data;
+	const uint32_t *all = hashes->data;
 	uint32_t at;
 
 	for (at = *slot; index->slots[at]; at = (at + 1) & (index->nr_slots - 1)) {
-		if (all[index->slots[at] - 1] != hash)
+		if (all[index->slots[at] - 1] != (uint32_t)hash)
 			continue;
 		*ret = index->slots[at] - 1;
 		*slot = (at + 1) & (index->nr_slots - 1);
@@ -66,7 +68,7 @@ int index_reserve(struct table_budget *budget, struct vec *vec, size_t size, str
 	int err = vec_reserve(budget, vec, 1, size);
 
 	if (!err)
-		err = vec_reserve(budget, hashes, 1, sizeof(uint64_t));
+		err = vec_reserve(budget, hashes, 1, sizeof(uint32_t));
 	if (!err)
 		err = index_grow(budget, index, hashes);
 	if (err || index->nr_slots == nr_slots)
@@ -79,6 +81,6 @@ int index_reserve(struct table_budget *budget, struct vec *vec, size_t size, str
 
 void index_put(struct index *index, struct vec *hashes, uint64_t hash, uint32_t slot)
 {
-	((uint64_t *)hashes->data)[hashes->nr++] = hash;
+	((uint32_t *)hashes->data)[hashes->nr++] = (uint32_t)hash;
 	index->slots[slot] = ++index->nr;
 }

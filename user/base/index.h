@@ -4,7 +4,7 @@
 
 /*
  * Hash indexes over arrays whose elements are never removed; the result of a search is an element's
- * number. The memory counts against the budget of the array. The owner frees slots, and data of the
+ * number. Of a hash 32 bits are kept. The memory counts against the budget of the array. The owner frees slots, and data of the
  * array and of its hashes.
  */
 

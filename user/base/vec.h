@@ -7,6 +7,7 @@
  * maximum. The owner frees the pointer. On failure pointer and room stay unchanged.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -47,6 +48,7 @@ void *vec_grown(void *data, size_t nr, size_t *cap, size_t size, size_t max, int
 /* For arrays that share a budget of memory. */
 struct table_budget {
 	size_t bytes, max_bytes;
+	bool last_room; /* an index that cannot grow may be filled further, which makes it slow */
 };
 
 struct vec {

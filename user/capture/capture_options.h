@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "capture/container_filter.h"
@@ -25,6 +26,7 @@ struct capture_options {
 		session; /* as asked for; capture_session_options() completes a copy */
 	const pid_t *pids; /* -p, each once; with pods, as these see them */
 	size_t nr_pids;
+	uint64_t pid_start; /* of these, for target_has_start() */
 	char *const *comms; /* --comm, fnmatch(3) patterns */
 	size_t nr_comms;
 	char *const
@@ -35,6 +37,8 @@ struct capture_options {
 	bool no_subprocesses; /* children of pids and of the child do not count */
 	struct steps_range
 		steps; /* --steps, with workers: only these calls; stop 0: all of the time */
+	uint64_t start_at_ns; /* --start-at, by CLOCK_REALTIME; 0: at once */
+	bool end_with_stdin; /* SIGINT comes when standard input ends */
 	bool report_workers; /* name the workers that were found on standard error */
 	bool gil; /* only samples whose thread holds Python's GIL */
 	const char *host_root; /* absolute; or NULL */

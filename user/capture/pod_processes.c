@@ -83,15 +83,13 @@ int pod_processes_none(struct containers *containers, const struct container_fil
 	return EXIT_NO_TARGET;
 }
 
-int pod_processes_resolve(struct pids *ret, struct capture_options *options)
+static int resolve(struct pids *ret, struct capture_options *options)
 {
 	const struct container_filter *filter = &options->containers;
 	struct containers *containers = NULL;
 	struct deadline_runner *runner = NULL;
 	int err, status = EXIT_DONE;
 
-	if (!options->nr_pids || !filter->nr_pods)
-		return EXIT_DONE;
 	err = deadline_runner_new(&runner);
 	if (!err)
 		err = containers_new(&containers, runner, "/proc", options->host_root);
@@ -109,4 +107,16 @@ int pod_processes_resolve(struct pids *ret, struct capture_options *options)
 	containers_free(containers);
 	deadline_runner_free(runner);
 	return status;
+}
+
+int pod_processes_resolve(struct pids *ret, struct capture_options *options)
+{
+	return options->nr_pids && options->containers.nr_pods ? resolve(ret, options) : EXIT_DONE;
+}
+
+int pod_processes_resolve_all(struct pids *ret, struct capture_options *options)
+{
+	if (options->nr_pids || !container_filter_is_set(&options->containers))
+		return pod_processes_resolve(ret, options);
+	return resolve(ret, options);
 }

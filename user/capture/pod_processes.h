@@ -28,6 +28,8 @@ int pod_processes_find(struct pids *ret, struct containers *containers,
  * which ret owns. Reports what is wrong; a status of base/exit_status.h. Needs no sampler.
  */
 int pod_processes_resolve(struct pids *ret, struct capture_options *options);
+/* The same; without -p, the pids become those of all processes there. */
+int pod_processes_resolve_all(struct pids *ret, struct capture_options *options);
 /* Reports that no process matches, or none with one of these pids. EXIT_NO_TARGET. */
 int pod_processes_none(struct containers *containers, const struct container_filter *filter,
 		       const pid_t *pod_pids, size_t nr_pod_pids);

@@ -20,6 +20,7 @@
 #include "capture/reader_open.h"
 #include "capture/requirements.h"
 #include "capture/target.h"
+#include "capture/task_sampler.h"
 #include "capture/worker_steps.h"
 #include "capture/workers.h"
 #include "kernel/clock.h"
@@ -59,6 +60,8 @@ static void on_sample(struct sampler *sampler, const struct sample_view *view)
 	}
 	if (!sampler_input(sampler, view, &input))
 		return;
+	if (sampler->reader.session.options.async && view->process && view->sample->nr_python)
+		sampler_async(sampler, view->process, view->sample->rec.ts_ns);
 	if (view->call) {
 		event.kind = EVENT_CALL_STACK;
 		event.call_stack = view->call;
@@ -438,6 +441,11 @@ int sampler_open(struct sampler *sampler, const struct capture_options *options)
 	int status, err;
 
 	*sampler = (struct sampler){ .options = options };
+	if (session.async && session.waits != SESSION_NO_WAITS) {
+		err = task_sampler_new(&sampler->tasks, options->host_root);
+		if (err)
+			return cannot_start(err);
+	}
 	status = choose_clock(&session);
 	if (!status)
 		status = open_session(sampler, &session);
@@ -458,22 +466,54 @@ int sampler_open(struct sampler *sampler, const struct capture_options *options)
 	return err ? cannot_start(err) : EXIT_DONE;
 }
 
-int sampler_start(struct sampler *sampler)
+/* Now that events of their exits come: a pid may have been reused since its user saw it. */
+static int check_starts(const struct capture_options *options)
+{
+	size_t i;
+
+	for (i = 0; i < options->nr_pids; i++) {
+		if (target_has_start(options->pids[i], options->pid_start))
+			continue;
+		log_error("pid %d: no such process", options->pids[i]);
+		return EXIT_NO_TARGET;
+	}
+	return EXIT_DONE;
+}
+
+int sampler_attach(struct sampler *sampler)
 {
 	int err;
 
+	if (sampler->attached)
+		return EXIT_DONE;
 	err = session_attach(&sampler->reader.session);
 	if (!err)
 		err = setup_targets(sampler);
-	if (!err)
-		learn_processes(sampler);
-	if (!err)
-		target_program_note(sampler);
-	if (!err && sampler->steps)
-		worker_steps_poll(sampler->steps);
-	if (!err && sampler->reader.session.options.waits != SESSION_NO_WAITS)
+	if (err)
+		return cannot_start(err);
+	err = check_starts(sampler->options);
+	if (err)
+		return err;
+	learn_processes(sampler);
+	target_program_note(sampler);
+	if (sampler->reader.session.options.async)
+		sampler_async_start(sampler);
+	if (sampler->reader.session.options.waits != SESSION_NO_WAITS)
 		err = sampler_waits_start(sampler);
-	if (!err && !sampler->reader.session.options.no_clock)
+	sampler->attached = !err;
+	return err ? cannot_start(err) : EXIT_DONE;
+}
+
+int sampler_start(struct sampler *sampler)
+{
+	int status = sampler_attach(sampler), err = 0;
+
+	if (status)
+		return status;
+	if (sampler->steps)
+		worker_steps_poll(sampler->steps);
+	task_sampler_ready(sampler);
+	if (!sampler->reader.session.options.no_clock)
 		err = clock_start(&sampler->clock, &sampler->reader.session);
 	if (err)
 		return cannot_start(err);
@@ -481,6 +521,7 @@ int sampler_start(struct sampler *sampler)
 	root_check(&sampler->root_check, sampler->reader.images, sampler->options->host_root);
 	background_resume(sampler->background);
 	sampler->tick_ns = time_monotonic_ns() + TICK_NS;
+	task_sampler_start(sampler);
 	while (sampler->windows &&
 	       gpu_probes_scan(sampler->windows, time_monotonic_ns(), NS_PER_SECOND))
 		sampler_run(sampler);
@@ -533,6 +574,7 @@ int sampler_run(struct sampler *sampler)
 
 	if (sampler->waits)
 		waits_run(sampler->waits, now_ns);
+	task_sampler_run(sampler);
 	if (now_ns >= sampler->tick_ns)
 		tick(sampler, now_ns);
 	if (sampler->windows && gpu_probes_scan(sampler->windows, now_ns, WINDOWS_SCAN_NS))
@@ -562,6 +604,7 @@ void sampler_stop_clock(struct sampler *sampler)
 {
 	if (sampler->clock)
 		clock_stop(sampler->clock);
+	task_sampler_stop(sampler);
 }
 
 void sampler_catch_up(struct sampler *sampler)
@@ -576,6 +619,7 @@ void sampler_stop(struct sampler *sampler)
 	if (sampler->waits)
 		waits_stop(sampler->waits);
 	sampler_catch_up(sampler);
+	task_sampler_end(sampler);
 	background_pause(sampler->background);
 	root_check(&sampler->root_check, sampler->reader.images, sampler->options->host_root);
 }
@@ -604,6 +648,8 @@ void sampler_let_go(struct sampler *sampler)
 void sampler_close(struct sampler *sampler)
 {
 	sampler_let_go(sampler);
+	task_sampler_free(sampler->tasks);
+	sampler->tasks = NULL;
 	free(sampler->target_pids);
 	wakers_free(sampler->wakers);
 	workers_free(sampler->workers);

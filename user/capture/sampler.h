@@ -41,6 +41,7 @@ struct profile;
 struct run_stats;
 struct stats_reasons;
 struct stream;
+struct task_sampler;
 struct thread_rest;
 struct thread_times;
 struct waits;
@@ -68,6 +69,13 @@ struct sampler_ranks_stats {
 	uint64_t deferred; /* the next sample tries again: the time for reads was used up */
 };
 
+/* --async (sampler_async.c). */
+struct sampler_async_stats {
+	struct budget budget; /* time for searches of all processes together */
+	uint64_t early; /* samples of Python since the last search that found no asyncio */
+	uint64_t failed; /* searches */
+};
+
 struct sampler {
 	const struct capture_options *options;
 	struct sampler_observer observers[SAMPLER_MAX_OBSERVERS];
@@ -81,6 +89,7 @@ struct sampler {
 	uint64_t nr_tagged; /* samples with a container */
 	struct tenant_budgets ranking; /* time for reading environments */
 	struct sampler_ranks_stats ranks;
+	struct sampler_async_stats async;
 	uint64_t nr_gil_unknown; /* Python samples left out by --gil whose GIL is not known */
 	struct codes *codes;
 	/* Reads files and processes beside the loop; NULL: the loop waits for them (sampler_open()). */
@@ -92,12 +101,15 @@ struct sampler {
 	struct gpu_probes *windows; /* NULL without gpu_windows, and with gpu, which has its own */
 	struct waits *waits; /* NULL without waits */
 	struct wakers *wakers; /* NULL without wakers */
+	struct task_sampler *tasks; /* NULL without async, and without waits */
 	uint64_t waits_open; /* waits that went on at the end, or at an interval boundary */
 	uint64_t waits_unread; /* open waits whose user stack could not be read */
 	uint64_t waits_unknown; /* threads that sleep then, without a known begin */
 	uint32_t *
 		target_pids; /* options->pids in the outermost pid namespace; 0: the process has ended */
 	uint32_t target_program; /* image of the first target at the start; 0: not known */
+	uint64_t waited_ns; /* for --start-at */
+	bool attached; /* to the kernel; only the clock is missing */
 	uint64_t tick_ns; /* when periodic work of the clock is due */
 };
 
@@ -116,6 +128,13 @@ int sampler_open(struct sampler *sampler, const struct capture_options *options)
 void sampler_observe(struct sampler *sampler, event_fn see, void *arg);
 /* For parts of the sampler: passes an event to all observers. */
 void sampler_emit(const struct sampler *sampler, const struct event *event);
+/* The part of sampler_start() before the first sample; once. */
+int sampler_attach(struct sampler *sampler);
+/*
+ * start_time.c, for --start-at: does all that precedes the first sample, and waits until the time has come. Passes on
+ * events meanwhile. Without --start-at it does nothing. signal_fd becomes readable: EXIT_FAILED.
+ */
+int sampler_await_start(struct sampler *sampler, int signal_fd);
 /* Samples flow from here on. */
 int sampler_start(struct sampler *sampler);
 int sampler_fd(const struct sampler *sampler);
@@ -148,6 +167,10 @@ void sampler_close(struct sampler *sampler);
 
 /* sampler_input.c: does --comm match the name? */
 bool sampler_comm_matches(const struct capture_options *options, const char comm[BPFPROF_COMM_LEN]);
+/* sampler_async.c: a sample of Python has come. Looks for asyncio in its process, if that is due. */
+void sampler_async(struct sampler *sampler, struct process *process, uint64_t ts_ns);
+/* The same for the processes that are there before the first sample. */
+void sampler_async_start(struct sampler *sampler);
 /* Fills in the facts about a sample that aggregates take. False: no filter wants the sample. */
 bool sampler_input(struct sampler *sampler, const struct sample_view *view,
 		   struct aggregate_input *ret);

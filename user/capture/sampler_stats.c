@@ -3,6 +3,7 @@
 #include "capture/sampler.h"
 
 #include "base/background.h"
+#include "capture/task_sampler.h"
 #include "capture/worker_steps.h"
 #include "container/containers.h"
 #include "kernel/clock.h"
@@ -36,6 +37,7 @@ struct counts {
 	struct codes_counts codes;
 	uint64_t gil_unknown, ray_samples, ray_titles_bad, ray_titles_torn;
 	struct pythons_counts pythons;
+	struct sampler_async_stats async;
 	struct containers_stats containers;
 	uint64_t containers_tagged, containers_deferred, containers_outside;
 	struct sampler_ranks_stats ranks;
@@ -120,6 +122,12 @@ const struct counter sampler_counters[] = {
 	  .help = "pieces of code whose reading was deferred" },
 	{ COUNTER_WALK, "gil_unknown", AT(gil_unknown),
 	  .help = "samples without a known holder of the GIL" },
+	{ COUNTER_WALK, "async_early", AT(async.early),
+	  .help = "`--async`: samples of Python just before asyncio was found in the process: they "
+		  "may lack awaiting tasks" },
+	{ COUNTER_WALK, "async_failed", AT(async.failed),
+	  .help = "`--async`: searches for asyncio that failed, by what was read; they are "
+		  "repeated" },
 	{ COUNTER_WALK, "code_objects", AT(codes.nr_objects),
 	  .help = "Python functions that were read" },
 	{ COUNTER_WALK, "code_objects_no_room", AT(codes.nr_full),
@@ -294,6 +302,7 @@ static void counts_fill(struct sampler *sampler, struct counts *c)
 	c->codes = *codes_counts(sampler->codes);
 	c->codes.nr_full += c->bpf[BPFPROF_COUNT_CODES_FULL];
 	c->gil_unknown = sampler->nr_gil_unknown;
+	c->async = sampler->async;
 	c->ray_samples = stream_nr_ray(sampler->stream);
 	c->ray_titles_bad = stream_nr_bad_title(sampler->stream);
 	c->ray_titles_torn = stream_nr_torn_title(sampler->stream);
@@ -374,6 +383,7 @@ void sampler_run_stats(struct sampler *sampler, struct run_stats *stats)
 		if (count || row->zero & parts)
 			stats_add(stats_group(stats, group_of(sampler, row)), row->name, count);
 	}
+	task_sampler_stats(sampler->tasks, &stats->waits);
 	refusals_stats(sampler, stats);
 	stats_add_rows(&stats->walk, background_counters, &background, false);
 	if (session_run_stats(&sampler->reader.session, &stats->bpf_runs, &stats->bpf_ns)) {
@@ -420,7 +430,8 @@ void sampler_own_usage(const struct sampler *sampler, struct run_stats *stats)
 		stats->bpf_map_bytes = map_bytes;
 	if (self_usage_read(&self))
 		return;
-	stats->cpu_seconds = self.cpu_seconds;
+	self.own_bytes += task_sampler_bytes(sampler->tasks);
+	stats->cpu_seconds = self.cpu_seconds + task_sampler_cpu_seconds(sampler->tasks);
 	stats->rss_bytes = self.rss_bytes;
 	stats->peak_rss_bytes = self.peak_rss_bytes;
 	if (stats->memory_bytes < self.own_bytes + map_bytes)

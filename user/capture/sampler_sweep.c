@@ -76,15 +76,15 @@ static uint64_t *frames_join(const struct aggregate *const *aggregates, size_t n
 
 	for (i = 0; i < nr; i++) {
 		aggregate_view_get(aggregates[i], &view);
-		total += view.nr_frames;
+		total += view.nr_stacks;
 	}
 	frames = malloc((total + 1) * sizeof(*frames));
 	*ret_nr = 0;
 	for (i = 0; frames && i < nr; i++) {
 		aggregate_view_get(aggregates[i], &view);
-		if (view.nr_frames)
-			memcpy(frames + *ret_nr, view.frames, view.nr_frames * sizeof(*frames));
-		*ret_nr += view.nr_frames;
+		if (view.nr_stacks)
+			memcpy(frames + *ret_nr, view.frames, view.nr_stacks * sizeof(*frames));
+		*ret_nr += view.nr_stacks;
 	}
 	return frames;
 }

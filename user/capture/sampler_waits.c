@@ -61,8 +61,11 @@ struct rotation {
 
 int sampler_waits_start(struct sampler *sampler)
 {
+	uint64_t start_ns = sampler->options->start_at_ns, now_ns = time_wall_ns();
+
 	return waits_start(&sampler->waits, &sampler->reader.session,
-			   sampler->reader.session.options.hz);
+			   sampler->reader.session.options.hz,
+			   start_ns > now_ns ? time_monotonic_ns() + start_ns - now_ns : 0);
 }
 
 static void sample_begin(struct bpfprof_sample *sample, const struct bpfprof_task_id *task,

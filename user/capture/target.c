@@ -8,6 +8,8 @@
 
 #include "proc/usage.h"
 
+#define PID_NAMESPACES_MAX 33 /* MAX_PID_NS_LEVEL of the kernel, and the first one */
+
 /* The value after "KEY:\t", or NULL. Names cannot forge it: their newlines are escaped. */
 static const char *status_field(const char *status, const char *key)
 {
@@ -54,19 +56,56 @@ static int auxv_bits(pid_t pid)
 	return 0;
 }
 
-pid_t target_pod_pid(pid_t pid)
+/*
+ * The pids of a process, the outermost pid namespace first: at most `cap` of them. Their number, 0 if
+ * they cannot be read.
+ */
+static size_t pids_read(pid_t pid, unsigned long *ret, size_t cap)
 {
 	char status[8192], *end;
 	const char *field;
-	unsigned long number = 0;
+	size_t nr = 0;
 
 	if (proc_file_read(status, sizeof(status), pid, "status") < 0)
 		return 0;
 	field = status_field(status, "NSpid");
-	/* The outermost pid comes first, with tabs between the pids. */
-	for (; field && *field >= '0' && *field <= '9'; field = end + (*end == '\t'))
-		number = strtoul(field, &end, 10);
-	return number <= INT_MAX ? (pid_t)number : 0;
+	for (; field && *field >= '0' && *field <= '9' && nr < cap; field = end + (*end == '\t'))
+		ret[nr++] = strtoul(field, &end, 10);
+	return nr;
+}
+
+pid_t target_pod_pid(pid_t pid)
+{
+	unsigned long pids[PID_NAMESPACES_MAX];
+	size_t nr = pids_read(pid, pids, PID_NAMESPACES_MAX);
+
+	return nr && pids[nr - 1] <= INT_MAX ? (pid_t)pids[nr - 1] : 0;
+}
+
+bool target_is_pid(pid_t pid, pid_t number)
+{
+	unsigned long pids[PID_NAMESPACES_MAX];
+	size_t nr = pids_read(pid, pids, PID_NAMESPACES_MAX);
+
+	while (nr && pids[nr - 1] != (unsigned long)number)
+		nr--;
+	return nr;
+}
+
+bool target_has_start(pid_t pid, uint64_t ticks)
+{
+	struct proc_usage usage;
+
+	return !ticks || (!proc_usage_read(&usage, pid) && proc_usage_start_ticks(&usage) == ticks);
+}
+
+bool target_is_outermost(pid_t pid)
+{
+	unsigned long pids[2];
+	struct proc_usage usage;
+
+	return pids_read(pid, pids, 2) == 1 && !proc_usage_read(&usage, pid) &&
+	       usage.state != 'Z' && usage.state != 'X' && !(usage.flags & PROC_PF_EXITING);
 }
 
 int target_probe(pid_t pid, struct target *ret)

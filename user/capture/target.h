@@ -8,6 +8,7 @@
  */
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct target {
@@ -23,5 +24,11 @@ struct target {
 int target_probe(pid_t pid, struct target *ret);
 /* Its number in its own pid namespace; 0 if it cannot be read. */
 pid_t target_pod_pid(pid_t pid);
+/* Is number its pid in one of its pid namespaces? */
+bool target_is_pid(pid_t pid, pid_t number);
+/* Was it started at these clock ticks since boot, field 22 of its stat file? Every process has 0. */
+bool target_has_start(pid_t pid, uint64_t ticks);
+/* Is it in the pid namespace of /proc, in no inner one, and not exiting? False, too, if it cannot be read. */
+bool target_is_outermost(pid_t pid);
 
 #endif

@@ -23,6 +23,7 @@ int doctor_run(const struct doctor_options *options);
 int dump_run(const struct dump_options *options);
 int gpu_run(const struct gpu_options *options);
 int memory_run(const struct memory_options *options);
+int clock_run(void);
 int report_run(const struct report_options *options);
 
 #endif

@@ -145,9 +145,9 @@ static void say_counts(pid_t pid, const struct thread_read_counts *counts)
 			 pid, (unsigned long long)counts->nr_inconsistent);
 	if (counts->nr_cut)
 		log_warn("pid %d: %llu stacks or lists of variables were left out: at most %u "
-			 "frames and %u variables are kept",
+			 "frames, %u of the tasks of a process, and %u variables are kept",
 			 pid, (unsigned long long)counts->nr_cut, DUMP_MAX_FRAMES,
-			 DUMP_MAX_VARIABLES);
+			 DUMP_MAX_PROCESS_TASK_FRAMES, DUMP_MAX_VARIABLES);
 	if (counts->nr_bad)
 		log_warn("pid %d: %llu objects of its interpreter contradict themselves, since the "
 			 "process ran meanwhile or is damaged: frames may be missing",
@@ -159,6 +159,31 @@ static void say_counts(pid_t pid, const struct thread_read_counts *counts)
 		  (unsigned long long)counts->nr_unreadable);
 }
 
+static void say_task_counts(const struct process_dump *process)
+{
+	const struct task_counts *counts = &process->task_counts;
+
+	if (counts->undescribed)
+		log_warn(
+			"pid %u: this build of Python does not describe its tasks of asyncio: they "
+			"are not shown",
+			process->pid);
+	if (counts->torn)
+		log_warn("pid %u: its tasks of asyncio came and went while they were listed: some "
+			 "are missing",
+			 process->pid);
+	if (counts->nr_over)
+		log_warn("pid %u: %llu tasks of asyncio were left out: there are too many, or "
+			 "reading them took too long",
+			 process->pid, (unsigned long long)counts->nr_over);
+	if (counts->nr_bad)
+		log_warn("pid %u: %llu objects that asyncio lists are no tasks that can be read",
+			 process->pid, (unsigned long long)counts->nr_bad);
+	if (counts->nr_idle)
+		log_info("pid %u: %llu tasks of asyncio are not shown: their loop does not run",
+			 process->pid, (unsigned long long)counts->nr_idle);
+}
+
 static int process_read(struct dumping *dumping, struct dump *dump, uint32_t pid,
 			struct thread_read_counts *ret_counts)
 {
@@ -167,6 +192,7 @@ static int process_read(struct dumping *dumping, struct dump *dump, uint32_t pid
 						.pid = pid,
 						.native = options->native,
 						.waits = options->verbose || options->json,
+						.tasks = true,
 						.locals = options->locals };
 
 	return thread_read(&dumping->reader, &request, dump, ret_counts);
@@ -296,6 +322,26 @@ static int name_all(struct dumping *dumping)
 	wait_reasons_find(&dumping->dump);
 	thread_calls_find(&dumping->dump);
 	return EXIT_DONE;
+}
+
+static uint32_t pod_pid(uint32_t pid)
+{
+	return (uint32_t)target_pod_pid((pid_t)pid) ?: pid;
+}
+
+/* A thread that has ended keeps the number by which we see it. */
+static void use_pod_pids(struct dump *dump)
+{
+	struct process_dump *process;
+	size_t i, k;
+
+	for (i = 0; i < dump->nr_processes; i++) {
+		process = &dump->processes[i];
+		process->pid = pod_pid(process->pid);
+		process->parent = process->parent ? pod_pid(process->parent) : 0;
+		for (k = 0; k < process->nr_threads; k++)
+			process->threads[k].tid = pod_pid(process->threads[k].tid);
+	}
 }
 
 static int write_all(struct dumping *dumping)
@@ -469,10 +515,22 @@ static void say_no_python(const struct dumping *dumping)
 				   : "no process on this node lives there");
 }
 
+/* Before and after the reading, since a pid may be reused. */
+static int check_starts(const struct dumping *dumping)
+{
+	size_t i;
+
+	for (i = 0; i < dumping->nr_pids; i++)
+		if (!target_has_start(dumping->pids[i], dumping->options->pid_start))
+			return no_target(dumping->pids[i], "no such process");
+	return EXIT_DONE;
+}
+
 static int run(struct dumping *dumping)
 {
 	struct root_check check = { 0 };
 	int status, named;
+	size_t i;
 
 	status = reader_open(&dumping->reader, NULL, dumping->options->host_root);
 	if (status)
@@ -485,6 +543,8 @@ static int run(struct dumping *dumping)
 	}
 	status = choose_processes(dumping);
 	if (!status)
+		status = check_starts(dumping);
+	if (!status)
 		status = read_all(dumping);
 	if (status == EXIT_PRIVILEGE || (status && !dumping->dump.nr_processes))
 		return status;
@@ -492,7 +552,13 @@ static int run(struct dumping *dumping)
 		say_no_python(dumping);
 	root_check(&check, dumping->reader.images, dumping->options->host_root);
 	read_running(dumping);
+	for (i = 0; i < dumping->dump.nr_processes; i++)
+		say_task_counts(&dumping->dump.processes[i]);
 	named = name_all(dumping);
+	if (dumping->options->pod_pids)
+		use_pod_pids(&dumping->dump);
+	if (!named)
+		named = check_starts(dumping);
 	if (!named)
 		named = write_all(dumping);
 	return named ? named : status;

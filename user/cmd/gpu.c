@@ -17,6 +17,7 @@
 #include "base/print.h"
 #include "base/signals.h"
 #include "base/time.h"
+#include "capture/pod_processes.h"
 #include "cmd/command.h"
 #include "cmd/gpu_parts.h"
 #include "cmd/gpu_screen.h"
@@ -33,6 +34,7 @@
 #include "kernel/probes/gpu_probes.h"
 #include "kernel/probes/uprobe_multi.h"
 #include "options/gpu_options.h"
+#include "proc/pids.h"
 #include "tui/screen.h"
 
 #define AGGREGATE_BYTES (16U << 20)
@@ -239,7 +241,9 @@ static int run(struct gpu_job *job, int signal_fd)
 	struct gpu_screen *screen = NULL;
 	int status, err;
 
-	status = sampler_start(&job->sampler);
+	status = sampler_await_start(&job->sampler, signal_fd);
+	if (!status)
+		status = sampler_start(&job->sampler);
 	if (status)
 		return status;
 	err = job->workers ? gpu_workers_poll(job->workers, time_monotonic_ns()) : 0;
@@ -338,13 +342,16 @@ static int run_with(struct gpu_job *job)
 	__cleanup(close_fd) int signal_fd = -1;
 	int signals[] = { SIGINT, SIGTERM, SIGWINCH, SIGHUP, 0 };
 	struct sigaction hangup;
-	int status;
+	int status, err;
 
 	if (sigaction(SIGHUP, NULL, &hangup) || hangup.sa_handler == SIG_IGN)
 		signals[3] = 0; /* SIGHUP: nohup ignores it */
 	signal_fd = signals_open(signals, NULL);
-	if (signal_fd < 0) {
-		log_error("%s", strerror(-signal_fd));
+	err = signal_fd < 0 ? signal_fd : 0;
+	if (!err && job->options->record.capture.end_with_stdin)
+		err = signals_follow_stdin();
+	if (err) {
+		log_error("%s", strerror(-err));
 		return EXIT_FAILED;
 	}
 	capture_fill(job);
@@ -363,20 +370,29 @@ static int run_with(struct gpu_job *job)
 	return status;
 }
 
-int gpu_run(const struct gpu_options *options)
+int gpu_run(const struct gpu_options *asked)
 {
+	struct gpu_options resolved = *asked;
+	const struct gpu_options *options = &resolved;
 	struct gpu_job job = { .options = options };
+	struct pids pod_pids = { 0 };
 	int status = sampler_check();
 
 	if (!status)
 		status = gpu_monitor_check();
+	if (!status)
+		status = pod_processes_resolve_all(&pod_pids, &resolved.record.capture);
 	/* This check forks, so it runs before any thread starts. */
 	job.scoped = (options->record.capture.nr_pids || options->record.capture.nr_workers) &&
 		     uprobe_multi_pids_work() > 0;
 	if (!status)
 		status = gpu_files_check(&job);
-	if (!status)
+	/* Processes that only --pod names may end at any time. */
+	if (!status && asked->record.capture.nr_pids)
 		status = sampler_check_targets(options->record.capture.pids,
 					       options->record.capture.nr_pids);
-	return status ? status : run_with(&job);
+	if (!status)
+		status = run_with(&job);
+	pids_fini(&pod_pids);
+	return status;
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The files of `bpfprof gpu`. */
 #include <errno.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -11,12 +10,14 @@
 #include "base/cleanup.h"
 #include "base/exit_status.h"
 #include "base/log.h"
+#include "cmd/gpu_memory_moments.h"
 #include "cmd/gpu_parts.h"
 #include "cmd/output_files.h"
 #include "formats/output.h"
 #include "gpu/memory_log.h"
 #include "gpu/memory_snapshot.h"
 #include "gpu/job.h"
+#include "memory/history.h"
 #include "options/gpu_options.h"
 #include "profile/profile.h"
 
@@ -77,7 +78,8 @@ int gpu_files_start(struct gpu_job *job)
 	const char *pattern = first_pattern(job, OUTPUT_TRACE);
 	int err;
 
-	if (first_pattern(job, OUTPUT_PICKLE) && gpu_memory_log_new(&job->memory_log)) {
+	if ((first_pattern(job, OUTPUT_PICKLE) || first_pattern(job, OUTPUT_HTML)) &&
+	    gpu_memory_log_new(&job->memory_log)) {
 		log_error("%s", strerror(ENOMEM));
 		return EXIT_FAILED;
 	}
@@ -103,17 +105,10 @@ static int memory_write(struct gpu_job *job, const struct profile *profile, cons
 						.profile = profile,
 						.start_ns = job->start_ns,
 						.start_wall_ns = job->start_wall_ns };
-	uint64_t dropped = gpu_memory_log_nr_dropped(job->memory_log);
 	int err = output_write_by(path, gpu_memory_snapshot_write, &snapshot);
 
-	if (!err && dropped)
-		log_warn("%s: %" PRIu64 " allocations are missing: it has room for %u, and the "
-			 "ones that were freed first make room for new ones",
-			 path, dropped, GPU_MEMORY_LOG_MAX);
-	if (!err && snapshot.nr_omitted)
-		log_warn("%s: %" PRIu64 " allocations are missing: they contradict others, since "
-			 "events were lost",
-			 path, snapshot.nr_omitted);
+	if (!err)
+		gpu_memory_log_say(job->memory_log, path, snapshot.nr_omitted);
 	return err;
 }
 
@@ -143,6 +138,23 @@ static int write_all(struct gpu_job *job, const struct gpu_snapshot *snapshot,
 	return status;
 }
 
+/* The profile of all calls, with the time line of memory if a file shows it. 0 or -errno. */
+static int profile_make(struct gpu_job *job, const struct gpu_snapshot *snapshot,
+			struct gpu_monitor_profile *ret)
+{
+	struct memory_moments moments = { 0 };
+	int err;
+
+	if (first_pattern(job, OUTPUT_HTML))
+		gpu_memory_moments_fill(&moments, &job->watch, job->memory_log, job->start_ns,
+					job->end_ns, &ret->stats.gpu_lost);
+	err = gpu_monitor_profile_make(&job->watch, snapshot, ret);
+	if (!err)
+		memory_moments_history(&moments, "GPU memory", "calls", &ret->profile);
+	memory_moments_fini(&moments);
+	return err;
+}
+
 int gpu_files_write(struct gpu_job *job, const struct gpu_snapshot *snapshot)
 {
 	struct gpu_monitor_profile calls = { 0 };
@@ -150,7 +162,7 @@ int gpu_files_write(struct gpu_job *job, const struct gpu_snapshot *snapshot)
 
 	if (!needs_profile(job))
 		return write_all(job, snapshot, NULL);
-	err = gpu_monitor_profile_make(&job->watch, snapshot, &calls);
+	err = profile_make(job, snapshot, &calls);
 	if (err) {
 		log_error("%s", strerror(-err));
 		profile_fini(&calls.profile);

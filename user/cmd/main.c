@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -26,7 +28,8 @@
 #define HELP_MAX 65536
 
 static const char usage[] =
-	"Usage: bpfprof record|top|dump|gpu|memory|report|daemon|doctor [FLAG]..., bpfprof "
+	"Usage: bpfprof record|top|dump|gpu|memory|report|daemon|doctor|clock|cluster [FLAG]..., "
+	"bpfprof "
 	"--help, bpfprof --version\n";
 
 /* Writes to standard output; EXIT_FAILED and one sentence if that fails. */
@@ -100,6 +103,12 @@ static int run_doctor(const union any_options *options)
 	return doctor_run(&options->doctor);
 }
 
+static int run_clock(const union any_options *options)
+{
+	(void)options;
+	return clock_run();
+}
+
 static const struct command {
 	const char *name;
 	const struct flag_set *flags;
@@ -119,12 +128,40 @@ static const struct command {
 	  "tables of stored profiles; merge and convert them; which NCCL rank is slow" },
 	{ "daemon", &daemon_flags, NULL, "write a profile of the machine per minute, for ever" },
 	{ "doctor", &doctor_flags, run_doctor, "show what this machine lacks, and how to get it" },
+	{ "clock", &clock_flag_set, run_clock,
+	  "print the time of this machine, for --start-at on several" },
 };
+
+#define CLUSTER_HELP "run a command on several machines by ssh or srun, as one"
+#define CLUSTER_SCRIPT "bpfprof-cluster" /* deploy/k8s/kubectl-bpfprof, by another name */
+
+/* Becomes the script beside this program, or else that of PATH. Returns only if there is none. */
+static int run_cluster(char *argv[])
+{
+	char path[PATH_MAX + sizeof(CLUSTER_SCRIPT)];
+	ssize_t len = readlink("/proc/self/exe", path, PATH_MAX - 1);
+	char *slash;
+
+	path[len > 0 ? len : 0] = 0;
+	slash = strrchr(path, '/');
+	signal(SIGPIPE, SIG_DFL);
+	signal(SIGXFSZ, SIG_DFL);
+	if (slash && !setenv("BPFPROF", path, 0)) { /* it merges with this program */
+		memcpy(slash + 1, CLUSTER_SCRIPT, sizeof(CLUSTER_SCRIPT));
+		argv[0] = path;
+		execv(path, argv);
+	}
+	argv[0] = (char[]){ CLUSTER_SCRIPT };
+	execvp(CLUSTER_SCRIPT, argv);
+	log_error(CLUSTER_SCRIPT ": %s; make install puts it beside bpfprof", strerror(errno));
+	return EXIT_FAILED;
+}
 
 static void commands_list(struct buf *dst)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		buf_printf(dst, "  %-9s%s\n", commands[i].name, commands[i].help);
+	buf_printf(dst, "  %-9s%s\n", "cluster", CLUSTER_HELP);
 }
 
 static void main_help(struct buf *dst)
@@ -277,6 +314,8 @@ int main(int argc, char *argv[])
 		if (!strcmp(argv[1], commands[i].name))
 			return run_command(&commands[i], argc - 1, argv + 1);
 	}
+	if (!strcmp(argv[1], "cluster"))
+		return run_cluster(argv + 1);
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
 		return print_help(NULL);
 	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V"))

@@ -40,6 +40,8 @@
 #include "profile/stats.h"
 
 #define AGGREGATE_BYTES (12U << 20)
+#define ALLOCATIONS_BYTES                                                                          \
+	(8U << 20) /* the same with --allocations, whose blocks and results need more */
 #define AGGREGATE_MIN_BYTES (4U << 20) /* also if everything else takes the budget */
 #define MEMORY_SPARE (7U << 20) /* for growth between two polls, and at the end */
 #define TEXT_MAX (4U << 20)
@@ -250,6 +252,8 @@ static int finish(struct memory_job *job)
 	sampler_own_usage(&job->sampler, &job->stats);
 	aggregate_view_get(aggregate_of(job), &view);
 	aggregate_stats(&job->stats, &view);
+	job->stats.start_ns = job->start_wall_ns;
+	job->stats.start_at_ns = job->capture.start_at_ns;
 	job->stats.duration_seconds = (double)(job->end_ns - job->start_ns) / 1e9;
 	memory_profile_values(&profile);
 	memory_history_make(&job->monitor, &profile);
@@ -269,14 +273,16 @@ static int finish(struct memory_job *job)
 }
 
 /* An exit status. */
-static int watch_start(struct memory_job *job)
+static int watch_start(struct memory_job *job, int signal_fd)
 {
 	const struct memory_options *options = job->options;
 	int status = options->allocations ? allocations_open(&job->allocations, &job->sampler,
-							     options, AGGREGATE_BYTES)
+							     options, ALLOCATIONS_BYTES)
 					  : memory_monitor_open(&job->monitor, &job->sampler,
 								options, AGGREGATE_BYTES);
 
+	if (!status)
+		status = sampler_await_start(&job->sampler, signal_fd);
 	if (!status)
 		status = sampler_start(&job->sampler);
 	if (status)
@@ -291,13 +297,14 @@ static int run(struct memory_job *job, int signal_fd)
 	int status = sampler_open(&job->sampler, &job->capture);
 
 	if (!status)
-		status = watch_start(job);
+		status = watch_start(job, signal_fd);
 	if (status)
 		return status;
 	job->start_ns = time_monotonic_ns();
 	job->start_wall_ns = time_wall_ns();
 	if (!self_usage_read(&self)) {
-		job->stats.startup_seconds = self.age_seconds;
+		job->stats.startup_seconds =
+			self.age_seconds - (double)job->sampler.waited_ns / 1e9;
 		memory_watch_begin(&job->watch, &job->sampler,
 				   memory_budget(libbpf_num_possible_cpus()) - MEMORY_SPARE, &self);
 	}
@@ -338,6 +345,8 @@ static int run_with(struct memory_job *job)
 					   &old_signals)
 			    : signals_open((const int[]){ SIGINT, SIGTERM, 0 }, &old_signals);
 	err = signal_fd < 0 ? signal_fd : 0;
+	if (!err && job->capture.end_with_stdin)
+		err = signals_follow_stdin();
 	if (!err && words)
 		err = child_command_fork(&job->command, words, &old_signals);
 	if (err) {
@@ -367,9 +376,12 @@ int memory_run(const struct memory_options *options)
 		status = allocations_check();
 	if (!status)
 		status = check_outputs(&job);
+	/* With only --pod the processes are looked for here: those that sleep would never be seen. */
 	if (!status)
-		status = pod_processes_resolve(&pod_pids, &job.capture);
-	if (!status)
+		status = job.capture.nr_comms || job.capture.nr_workers
+				 ? pod_processes_resolve(&pod_pids, &job.capture)
+				 : pod_processes_resolve_all(&pod_pids, &job.capture);
+	if (!status && options->record.capture.nr_pids)
 		status = sampler_check_targets(job.capture.pids, job.capture.nr_pids);
 	if (!status)
 		status = run_with(&job);

@@ -22,6 +22,7 @@
 #include "capture/worker_processes.h"
 #include "capture/worker_steps.h"
 #include "cmd/command.h"
+#include "cmd/gpu_memory_moments.h"
 #include "cmd/gpu_steps.h"
 #include "cmd/record_timeline.h"
 #include "cmd/recording.h"
@@ -29,6 +30,7 @@
 #include "gpu/waits.h"
 #include "kernel/session.h"
 #include "kernel/waits.h"
+#include "memory/history.h"
 #include "options/options.h"
 #include "proc/images.h"
 #include "proc/pids.h"
@@ -86,6 +88,9 @@ static void on_event(void *arg, const struct event *event)
 		break;
 	case EVENT_THREAD_END:
 		thread_times_end(rec->times, event->input, event->rest);
+		break;
+	case EVENT_TASKS:
+		recording_tasks(rec, event->input, event->task_time);
 		break;
 	case EVENT_EXIT:
 		on_exit_event(rec, event->task, event->end);
@@ -245,8 +250,16 @@ static void say_nothing_matched(struct recording *rec)
 /* Finishes the profile of the calls and their counters. 0 or -errno, which is reported. */
 static int calls_finish(struct recording *rec, struct gpu_monitor_profile *calls)
 {
-	int err = gpu_monitor_finish(&rec->watch, calls, &rec->stats);
+	struct memory_moments moments = { 0 };
+	int err;
 
+	if (rec->gpu_memory)
+		gpu_memory_moments_fill(&moments, &rec->watch, rec->gpu_memory, rec->start_mono_ns,
+					rec->end_mono_ns, &rec->stats.gpu_lost);
+	err = gpu_monitor_finish(&rec->watch, calls, &rec->stats);
+	if (!err)
+		memory_moments_history(&moments, "GPU memory", "calls", &calls->profile);
+	memory_moments_fini(&moments);
 	if (!err)
 		err = profile_group(&calls->profile, rec->options->by);
 	if (err)
@@ -283,7 +296,8 @@ static int profile_finish(struct recording *rec, const struct profile *calls)
 	recording_usage(rec, &profile);
 	sampler_image_stats(&rec->sampler, &rec->stats);
 	sampler_own_usage(&rec->sampler, &rec->stats);
-	if (profile_group(&profile, rec->options->by) || idle_fold(rec, &profile)) {
+	if (profile_group(&profile, rec->options->by) || idle_fold(rec, &profile) ||
+	    recording_py_spy(rec, &profile)) {
 		log_error("out of memory");
 		profile_fini(&profile);
 		return EXIT_FAILED;
@@ -319,6 +333,11 @@ static int calls_open(struct recording *rec)
 
 	if (status)
 		return status;
+	if (rec->options->html) {
+		if (gpu_memory_log_new(&rec->gpu_memory))
+			return EXIT_FAILED;
+		call_table_log_memory(rec->watch.table, rec->gpu_memory);
+	}
 	gpu_waits_no_rows(rec->watch.waits, 1);
 	rec->watch.choose = choose_calls;
 	rec->watch.arg = rec;
@@ -339,6 +358,8 @@ static void calls_close(struct recording *rec)
 		worker_steps_notify(rec->sampler.steps, NULL, NULL);
 	}
 	gpu_monitor_close(&rec->watch);
+	gpu_memory_log_free(rec->gpu_memory);
+	rec->gpu_memory = NULL;
 }
 
 /* Is there a program that can make windows of the profiler? */
@@ -392,12 +413,13 @@ static void teardown(struct recording *rec)
 	recording_forget(rec);
 }
 
-static int start(struct recording *rec)
+static int start(struct recording *rec, int signal_fd)
 {
 	struct self_usage self;
-	int status;
+	int status = sampler_await_start(&rec->sampler, signal_fd);
 
-	status = sampler_start(&rec->sampler);
+	if (!status)
+		status = sampler_start(&rec->sampler);
 	if (status)
 		return status;
 	rec->start_mono_ns = time_monotonic_ns();
@@ -407,7 +429,8 @@ static int start(struct recording *rec)
 		rec->start_mono_ns = waits_start_ns(rec->sampler.waits);
 	}
 	if (!self_usage_read(&self)) {
-		rec->stats.startup_seconds = self.age_seconds;
+		rec->stats.startup_seconds =
+			self.age_seconds - (double)rec->sampler.waited_ns / 1e9;
 		memory_watch_begin(&rec->memory, &rec->sampler,
 				   memory_budget(libbpf_num_possible_cpus()) - MEMORY_SPARE, &self);
 	}
@@ -461,7 +484,7 @@ static int run(struct recording *rec, int signal_fd)
 		status = EXIT_FAILED;
 	}
 	if (!status)
-		status = start(rec);
+		status = start(rec, signal_fd);
 	if (status)
 		return status;
 	if (isatty(STDERR_FILENO))
@@ -509,6 +532,8 @@ static int run_with(struct record_options *options)
 		return status;
 	signal_fd = signals_open((const int[]){ SIGINT, SIGTERM, 0 }, &old_signals);
 	err = signal_fd < 0 ? signal_fd : 0;
+	if (!err && options->capture.end_with_stdin)
+		err = signals_follow_stdin();
 	/* The fork comes before the sampler: the command must not inherit its short time slice. */
 	if (!err && options->command)
 		err = child_command_fork(&rec.command, options->command, &old_signals);

@@ -168,6 +168,10 @@ static int write_one(const struct recording *rec, const struct profile *profile,
 	struct output_options options = {
 		.threads = rec->options->threads,
 		.native = rec->options->native,
+		.py_spy = rec->options->py_spy,
+		.title = rec->options->py_spy && rec->options->capture.session.waits
+				 ? "Flame graph, with idle threads"
+				 : NULL,
 		.several = output_files_several(profile),
 	};
 	__cleanup(buf_fini) struct buf worker = { .max = NAME_MAX };

@@ -152,6 +152,8 @@ void recording_stats(struct recording *rec)
 	if (rec->times)
 		thread_times_stats(rec->times, &stats->waits);
 	record_findings_stats(rec->findings, &stats->walk);
+	stats->start_ns = rec->start_wall_ns;
+	stats->start_at_ns = rec->options->capture.start_at_ns;
 	stats->duration_seconds = (double)(rec->end_mono_ns - rec->start_mono_ns) / 1e9;
 	sampler_own_usage(&rec->sampler, stats);
 }

@@ -19,9 +19,11 @@
 #include "profile/stats.h"
 
 struct aggregate;
+struct gpu_memory_log;
 struct record_findings;
 struct record_options;
 struct record_timeline;
+struct task_time;
 struct thread_times;
 
 /* Facts from /proc about a process when it was first seen. */
@@ -42,6 +44,7 @@ struct recording {
 	struct sampler sampler;
 	struct aggregate *aggregate;
 	struct gpu_monitor watch; /* with --gpu */
+	struct gpu_memory_log *gpu_memory; /* NULL: no file shows the GPU's memory over time */
 	struct memory_monitor pages; /* with --memory */
 	struct run_stats memory_stats; /* of its profile */
 	struct thread_times *times; /* NULL without --wall and --off-cpu */
@@ -69,6 +72,13 @@ int recording_timeline_start(struct recording *rec);
 /* calls, memory: to be written beside it; NULL without --gpu, --memory. */
 int recording_write(struct recording *rec, const struct profile *profile,
 		    const struct profile *calls, const struct profile *memory);
+
+/* record_py_spy.c: changes the profile as --py-spy wants it. Without that flag it does nothing. 0 or -ENOMEM. */
+int recording_py_spy(const struct recording *rec, struct profile *profile);
+
+/* record_tasks.c */
+void recording_tasks(struct recording *rec, const struct aggregate_input *input,
+		     const struct task_time *time);
 
 /* record_memory.c. Without --memory these do nothing, and the profile stays empty. */
 int recording_memory_open(struct recording *rec); /* an exit status */

@@ -86,7 +86,7 @@ static int run(const struct report_options *options, struct report_input inputs[
 {
 	const char *const names[] = { options->files[0], options->files[1] };
 	struct profile_diff diff;
-	int err = 0;
+	int err = 0, status;
 	size_t i;
 
 	for (i = 0; i < 2 && !err; i++)
@@ -103,7 +103,10 @@ static int run(const struct report_options *options, struct report_input inputs[
 		say(options, err);
 		return EXIT_FAILED;
 	}
-	return options->record.nr_outputs ? write_diff(options, &diff) : print_diff(options, &diff);
+	status = options->record.nr_outputs ? write_diff(options, &diff)
+					    : print_diff(options, &diff);
+	return status == EXIT_DONE && (inputs[0].partial || inputs[1].partial) ? EXIT_PARTIAL
+									       : status;
 }
 
 int report_diff_run(const struct report_options *options)

@@ -22,6 +22,7 @@ struct report_options;
 struct report_input {
 	struct profile_read read;
 	struct profile profile;
+	bool partial; /* a file of a bundle could not be read, which was reported */
 };
 
 /* Files that were read. All zero to begin with. */
@@ -57,6 +58,10 @@ int report_input_group(struct report_input *input, enum tally_by by);
 int report_write(const struct report_options *options, const struct profile *profile,
 		 const struct output_options *how);
 
+/* Nothing was printed: there are not two parts. For --compare auto the usual table is the answer. */
+#define REPORT_NOT_COMPARED (-1)
+/* --compare, to standard output. An exit status, or REPORT_NOT_COMPARED. */
+int report_compare(const struct report_options *options, const struct report_input *input);
 /* --lines, to standard output. An exit status. */
 int report_lines(const struct report_options *options, const struct profile *profile);
 

@@ -9,26 +9,13 @@
 #include "base/cleanup.h"
 #include "base/exit_status.h"
 #include "base/log.h"
+#include "cmd/report_bundle.h"
 #include "cmd/report_options.h"
 #include "gpu/nccl_report.h"
 #include "gpu/report_read.h"
 
 #define TEXT_BYTES ((size_t)256 << 20)
 #define NAME_BYTES 1024
-
-static int read_file(struct gpu_read *to, const char *path)
-{
-	__cleanup(buf_fini) struct buf text;
-	int err;
-
-	buf_init(&text, GPU_READ_FILE_BYTES);
-	err = report_load(&text, path);
-	if (!err && !text.len)
-		err = -ENODATA;
-	if (err)
-		return err;
-	return gpu_read_add(to, strcmp(path, "-") ? path : "standard input", text.data, text.len);
-}
 
 static void say(const char *path, int err)
 {
@@ -46,6 +33,38 @@ static void say(const char *path, int err)
 		log_error("%s: %s", name.data, strerror(-err));
 }
 
+static int add_file(struct gpu_read *to, const char *path, const char *data, size_t len)
+{
+	int err = len ? gpu_read_add(to, strcmp(path, "-") ? path : "standard input", data, len)
+		      : -ENODATA;
+
+	if (err)
+		say(path, err);
+	return err;
+}
+
+static int add_of_bundle(void *arg, const struct report_bundle_file *file)
+{
+	return add_file(arg, file->name, file->data, file->len);
+}
+
+/* Reports errors. */
+static int read_file(struct gpu_read *to, const char *path, bool *bad)
+{
+	__cleanup(buf_fini) struct buf text;
+	int err;
+
+	buf_init(&text, GPU_READ_FILE_BYTES);
+	err = report_load(&text, path);
+	if (!err && !report_bundle_is(text.data, text.len))
+		return add_file(to, path, text.data, text.len);
+	if (!err)
+		err = report_bundle_read(text.data, text.len, add_of_bundle, to, bad);
+	if (err && err != -ECANCELED)
+		say(path, err);
+	return err;
+}
+
 static int print_report(const struct gpu_read *read, const struct report_options *options)
 {
 	const struct nccl_report_options how = { .rows = options->rows };
@@ -60,6 +79,7 @@ static int print_report(const struct gpu_read *read, const struct report_options
 int report_nccl_run(const struct report_options *options)
 {
 	struct gpu_read read;
+	bool bad = false;
 	int err, status;
 	size_t i;
 
@@ -68,12 +88,9 @@ int report_nccl_run(const struct report_options *options)
 		log_error("%s", strerror(-err));
 		return EXIT_FAILED;
 	}
-	for (i = 0; i < options->nr_files && !err; i++) {
-		err = read_file(&read, options->files[i]);
-		if (err)
-			say(options->files[i], err);
-	}
+	for (i = 0; i < options->nr_files && !err; i++)
+		err = read_file(&read, options->files[i], &bad);
 	status = err ? EXIT_FAILED : print_report(&read, options);
 	gpu_read_fini(&read);
-	return status;
+	return status == EXIT_DONE && bad ? EXIT_PARTIAL : status;
 }

@@ -83,6 +83,12 @@ static const struct flag rows[] = {
 	  .marked = true },
 	{ "threads", NULL, "keep threads apart in written files", FLAG_BOOL, AT(record.threads),
 	  .marked = true },
+	{ "compare", "WHAT",
+	  "each rank, pod or node beside the mean of the others:\n"
+	  "which one differs, and in which functions; auto takes\n"
+	  "the first of which there are several",
+	  FLAG_CHOICE, AT(compare), .marked = true, .min = REPORT_COMPARE_AUTO,
+	  FLAG_WORDS("auto", "rank", "pod", "node"), .refusal = "must be auto, rank, pod or node" },
 	{ "diff", NULL,
 	  "what grew and shrank from the first FILE to the second;\n"
 	  "with -o a flame graph in red and blue (.html, .svg)",
@@ -191,6 +197,8 @@ static const struct flag_rule rules[] = {
 	{ "library", FLAG_EXCLUDES, "lines", .sentence = ONE_AT_A_TIME },
 	{ "library lines", FLAG_EXCLUDES, "output by",
 	  .sentence = "--library, --lines: go with neither -o nor --by" },
+	{ "compare", FLAG_EXCLUDES, "diff library lines output by",
+	  .sentence = "--compare: goes with none of --diff, --library, --lines, --by and -o" },
 	{ "aggregate-leaf", FLAG_NEEDS, "library",
 	  .sentence = "--aggregate-leaf: goes with --library" },
 	{ "per", FLAG_NEEDS, "diff", .sentence = "--per: goes with --diff" },
@@ -211,6 +219,7 @@ static const char report_about[] =
 	"ncalls and no percall. With -o all of it becomes one file of any format.\n"
 	"--diff compares two, per second and rank, and marks what is more than the chance of\n"
 	"sampling.\n"
+	"--compare shows which rank, pod or node of a job differs from the others.\n"
 	"--tasks reads what bpfprof record -o FILE.json wrote, on one node or several.\n"
 	"--nccl reads what bpfprof gpu --once --json has written on several nodes, or in\n"
 	"several runs, and says for each NCCL communicator which rank is behind, and where:\n"

@@ -11,11 +11,21 @@
 #include "report/profile_diff.h"
 #include "report/tally.h"
 
+/* --compare: the parts that are compared. */
+enum report_compare {
+	REPORT_COMPARE_NONE,
+	REPORT_COMPARE_AUTO, /* the first of the following of which there are several */
+	REPORT_COMPARE_RANK,
+	REPORT_COMPARE_POD,
+	REPORT_COMPARE_NODE,
+};
+
 struct report_options {
 	struct record_options record; /* files to write; without any a table is printed */
 	bool nccl;
 	bool tasks;
 	bool timelines; /* with tasks: the files are timelines, not profiles */
+	enum report_compare compare;
 	bool diff; /* exactly two files */
 	enum diff_per per;
 	bool has_per; /* the user gave it */

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/strtab.h"
 #include "cmd/output_files.h"
+#include "cmd/report_bundle.h"
 #include "cmd/report_options.h"
 #include "formats/output.h"
 #include "formats/profile_read.h"
@@ -24,26 +25,51 @@
 
 #define NAME_BYTES 1024
 
-static int read_one(struct profile_read *read, const char *path, struct report_seen *seen)
+static int add_one(struct profile_read *read, const char *path, const char *data, size_t len)
 {
+	__cleanup(buf_fini) struct buf why, name;
+	int err;
+
+	buf_init(&why, NAME_BYTES);
+	buf_init(&name, NAME_BYTES);
+	report_file_name(&name, path);
+	err = profile_read_add(read, strcmp(path, "-") ? path : "standard input", len ? data : "",
+			       len, &why);
+	if (err)
+		log_error("%s: %s", name.data, why.len ? why.data : strerror(-err));
+	return err;
+}
+
+static int add_of_bundle(void *arg, const struct report_bundle_file *file)
+{
+	return add_one(arg, file->name, file->data, file->len);
+}
+
+static int read_one(struct report_input *input, const char *path, struct report_seen *seen)
+{
+	struct profile_read *read = &input->read;
 	__cleanup(close_fd) int fd = report_open(path);
-	__cleanup(buf_fini) struct buf data, why, name;
+	__cleanup(buf_fini) struct buf data, name;
 	int err;
 
 	buf_init(&data, PROFILE_READ_FILE_BYTES);
-	buf_init(&why, NAME_BYTES);
 	buf_init(&name, NAME_BYTES);
 	report_file_name(&name, path);
 	if (fd >= 0 && report_is_seen(seen, fd, path))
 		return 0;
 	err = fd < 0 ? fd : report_load_fd(&data, fd);
 	if (err == -E2BIG)
-		buf_printf(&why, "larger than can be read, %u MiB", PROFILE_READ_FILE_BYTES >> 20);
-	if (!err)
-		err = profile_read_add(read, strcmp(path, "-") ? path : "standard input",
-				       data.len ? data.data : "", data.len, &why);
+		log_error("%s: larger than can be read, %u MiB", name.data,
+			  PROFILE_READ_FILE_BYTES >> 20);
+	else if (err)
+		log_error("%s: %s", name.data, strerror(-err));
 	if (err)
-		log_error("%s: %s", name.data, why.len ? why.data : strerror(-err));
+		return err;
+	if (!report_bundle_is(data.data, data.len))
+		return add_one(read, path, data.data, data.len);
+	err = report_bundle_read(data.data, data.len, add_of_bundle, read, &input->partial);
+	if (err == -EBADMSG)
+		log_error("%s: the bundle of files is cut off or malformed", name.data);
 	return err;
 }
 
@@ -56,10 +82,11 @@ int report_input_read(struct report_input *input, char *const *files, size_t nr,
 	size_t i;
 
 	input->profile = (struct profile){ 0 };
+	input->partial = false;
 	if (err)
 		log_error("%s", strerror(-err));
 	for (i = 0; i < nr && !err; i++)
-		err = read_one(read, files[i], &seen);
+		err = read_one(input, files[i], &seen);
 	report_seen_fini(&seen);
 	if (err)
 		return err;
@@ -84,7 +111,7 @@ static int check_group(const struct profile *profile, enum tally_by by)
 	size_t i;
 
 	for (i = 0; i < profile->nr_processes; i++) {
-		ranks |= profile->processes[i].ranks.rank != 0;
+		ranks |= profile_ranks_number(&profile->processes[i].ranks);
 		pods |= profile->processes[i].container != 0;
 	}
 	if (by == TALLY_THREAD && !profile->threads)
@@ -189,6 +216,14 @@ static int print_or_write(const struct report_options *options, const struct rep
 		return print_leaves(options, input);
 	if (options->lines)
 		return report_lines(options, &input->profile);
+	if (options->compare) {
+		int status = report_compare(options, input);
+
+		if (status != REPORT_NOT_COMPARED)
+			return status;
+		if (options->compare != REPORT_COMPARE_AUTO)
+			return EXIT_FAILED;
+	}
 	if (options->record.nr_outputs)
 		return write_files(options, &input->profile);
 	return print_table(options, input);
@@ -204,6 +239,8 @@ int report_profiles_run(const struct report_options *options)
 		err = report_input_group(&input, options->by);
 	if (!err)
 		status = print_or_write(options, &input);
+	if (status == EXIT_DONE && input.partial)
+		status = EXIT_PARTIAL;
 	report_input_fini(&input);
 	return status;
 }

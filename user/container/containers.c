@@ -13,7 +13,7 @@
 #define SPACES_MAX (4 * CONTAINERS_MAX)
 #define RETRY_FIRST_NS (1ULL * 1000000000)
 #define RETRY_MAX_NS (64ULL * 1000000000)
-#define NR_TEXTS 15
+#define NR_TEXTS (10 + RANKS_NR)
 
 /* One container with its strings, in one block. */
 struct entry {
@@ -96,31 +96,30 @@ void containers_free(struct containers *containers)
 static void finding_texts(const char *texts[NR_TEXTS], const struct finding *finding)
 {
 	const struct oci_config *config = &finding->config;
-	const char *const all[NR_TEXTS] = {
-		finding->id,	       config->name,	   config->pod,		config->namespace,
-		config->pod_uid,       config->image,	   config->ray_cluster, config->ray_group,
-		config->ray_node_type, config->rank,	   config->local_rank,	config->world_size,
-		config->slurm_job,     config->slurm_node, finding->rootfs,
+	const char *const all[NR_TEXTS - RANKS_NR] = {
+		finding->id,	       config->name,	config->pod,	     config->namespace,
+		config->pod_uid,       config->image,	config->ray_cluster, config->ray_group,
+		config->ray_node_type, finding->rootfs,
 	};
+	size_t i;
 
 	memcpy(texts, all, sizeof(all));
+	for (i = 0; i < RANKS_NR; i++)
+		texts[NR_TEXTS - RANKS_NR + i] = config->ranks[i];
 }
 
 static void entry_point(struct entry *entry)
 {
 	struct container *pub = &entry->pub;
-	const char **const all[NR_TEXTS] = {
-		&pub->id,	   &pub->name,	     &pub->pod,
-		&pub->namespace,   &pub->pod_uid,    &pub->image,
-		&pub->ray_cluster, &pub->ray_group,  &pub->ray_node_type,
-		&pub->rank,	   &pub->local_rank, &pub->world_size,
-		&pub->slurm_job,   &pub->slurm_node, &pub->rootfs,
+	const char **const all[NR_TEXTS - RANKS_NR] = {
+		&pub->id,    &pub->name,	&pub->pod,	 &pub->namespace,     &pub->pod_uid,
+		&pub->image, &pub->ray_cluster, &pub->ray_group, &pub->ray_node_type, &pub->rootfs,
 	};
 	const char *at = entry->text;
 	size_t i;
 
 	for (i = 0; i < NR_TEXTS; i++) {
-		*all[i] = at;
+		*(i < NR_TEXTS - RANKS_NR ? all[i] : &pub->ranks[i - (NR_TEXTS - RANKS_NR)]) = at;
 		at += strlen(at) + 1;
 	}
 }
@@ -311,6 +310,13 @@ const struct container *containers_of(struct containers *containers, uint32_t pi
 			return use(space->entry, now_ns);
 	}
 	return learn(containers, space, pid, mnt_ns, now_ns);
+}
+
+bool containers_is_of_node(struct containers *containers, uint32_t pid)
+{
+	const struct placement *placement = finder_scan(containers->finder, pid);
+
+	return placement && !placement->cut && finder_find(containers->finder)->of_node;
 }
 
 void containers_expire(struct containers *containers, uint64_t now_ns)

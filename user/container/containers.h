@@ -12,8 +12,11 @@
  * that was not asked for in CONTAINERS_KEEP_NS is forgotten. For one thread.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "proc/ranks.h"
 
 #define CONTAINERS_MAX 4096
 #define CONTAINERS_KEEP_NS (600ULL * 1000000000)
@@ -39,8 +42,13 @@ struct container {
 		*name; /* in its pod; "POD": the container that holds the namespaces of the pod */
 	const char *pod, *namespace, *pod_uid, *image;
 	const char *ray_cluster, *ray_group, *ray_node_type; /* "head" or "worker" */
-	const char *rank, *local_rank, *world_size; /* of its environment */
-	const char *slurm_job, *slurm_node; /* of its environment */
+	union { /* of its environment */
+		struct {
+			const char *rank, *local_rank, *world_size, *slurm_job, *slurm_node,
+				*slurm_task;
+		};
+		const char *ranks[RANKS_NR];
+	};
 	const char *rootfs; /* the node's path of its root, "" if not found */
 	enum container_source source;
 };
@@ -84,6 +92,12 @@ void containers_free(struct containers *containers);
  */
 const struct container *containers_of(struct containers *containers, uint32_t pid, uint64_t mnt_ns,
 				      uint64_t now_ns);
+
+/*
+ * Is the process proved to be in no container? Reads its files anew. False, too: it exits, or its place
+ * cannot be read as a whole.
+ */
+bool containers_is_of_node(struct containers *containers, uint32_t pid);
 
 /* Forgets containers that were not asked for in a while. The caller must not hold a borrowed one. */
 void containers_expire(struct containers *containers, uint64_t now_ns);

@@ -51,28 +51,26 @@ static const struct key label_keys[] = {
 	KEY("ray.io/node-type", ray_node_type),
 };
 
-/* The allowed variables. Others may be secrets. */
+/* The allowed variables, beside ranks_variables. Others may be secrets. */
 static const struct key env_keys[] = {
 	KEY("RAY_CLUSTER_NAME", ray_cluster),
 	KEY("RAY_NODE_TYPE_NAME", ray_group),
 	KEY("RAY_CLOUD_INSTANCE_ID", pod),
 	KEY("RAY_CLUSTER_NAMESPACE", namespace),
-	KEY("RANK", rank),
-	KEY("LOCAL_RANK", local_rank),
-	KEY("WORLD_SIZE", world_size),
-	KEY("SLURM_JOB_ID", slurm_job),
-	KEY("SLURM_NODEID", slurm_node),
 };
 
 #define NR(array) (sizeof(array) / sizeof((array)[0]))
 
+static void text_set(char field[OCI_NAME_MAX], const char *text, size_t len)
+{
+	if (!field[0])
+		clean_text(field, OCI_NAME_MAX, text, len);
+}
+
 static void field_set(struct oci_config *config, const struct key *key, const char *text,
 		      size_t len)
 {
-	char *field = (char *)config + key->offset;
-
-	if (!field[0])
-		clean_text(field, OCI_NAME_MAX, text, len);
+	text_set((char *)config + key->offset, text, len);
 }
 
 static void take_keys(struct oci_config *config, const json_t *object, const struct key *keys,
@@ -139,6 +137,11 @@ static void take_env(struct oci_config *config, const json_t *env)
 			value = value_of(entry, env_keys[j].name);
 			if (value)
 				field_set(config, &env_keys[j], value, strlen(value));
+		}
+		for (j = 0; j < RANKS_NR; j++) {
+			value = value_of(entry, ranks_variables[j].name);
+			if (value)
+				text_set(config->ranks[j], value, strlen(value));
 		}
 		take_ray_node_type(config, entry);
 	}

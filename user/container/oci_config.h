@@ -11,6 +11,8 @@
 
 #include <stddef.h>
 
+#include "proc/ranks.h"
+
 #define OCI_NAME_MAX 256
 #define OCI_PATH_MAX 4096
 
@@ -24,8 +26,7 @@ struct oci_config {
 	char ray_cluster[OCI_NAME_MAX];
 	char ray_group[OCI_NAME_MAX];
 	char ray_node_type[OCI_NAME_MAX]; /* head or worker */
-	char rank[OCI_NAME_MAX], local_rank[OCI_NAME_MAX], world_size[OCI_NAME_MAX];
-	char slurm_job[OCI_NAME_MAX], slurm_node[OCI_NAME_MAX];
+	char ranks[RANKS_NR][OCI_NAME_MAX]; /* in the order of ranks_variables */
 	/* As written: a path of any bytes, absolute or relative to the bundle. */
 	char root_path[OCI_PATH_MAX];
 };

@@ -121,7 +121,7 @@ static const struct gpu_function functions[] = {
 	CU(cuMemAllocManaged, "", ALLOC, .flags = RETURNS, .out = 1, BYTES(2)),
 	CU(cuMemAllocPitch, "_v2", ALLOC, .flags = RETURNS, .out = 1, .size_rule = GPU_SIZE_PITCH,
 	   .size = { 2, 4 }),
-	CU(cuMemCreate, "", ALLOC, .flags = RETURNS, .out = 1, BYTES(2)),
+	CU(cuMemCreate, "", ALLOC, .flags = RETURNS, .out = 1, .extra = 3, BYTES(2)),
 	CU_PTSZ(cuMemAllocAsync, ALLOC, .flags = RETURNS, .out = 1, .stream = 3, BYTES(2)),
 	CU_PTSZ(cuMemAllocFromPoolAsync, ALLOC, .flags = RETURNS, .out = 1, .stream = 4, BYTES(2)),
 	CU(cuMemFree, "_v2", FREE, .handle = 1),
@@ -230,7 +230,7 @@ static const struct gpu_function functions[] = {
 	NCCL(ncclWaitSignal, COMM_END, .flags = WAITS, .handle = 3, .stream = 4),
 
 	/* Address, device, size, stream; address. */
-	TORCH("pytorch:malloc", ALLOC, .handle = 1, .stream = 4, BYTES(3)),
+	TORCH("pytorch:malloc", ALLOC, .handle = 1, .extra = 2, .stream = 4, BYTES(3)),
 	TORCH("pytorch:free", FREE, .handle = 1),
 	/* The generation; how many objects were freed. */
 	PYTHON("gc__start", GC, .extra = 1),

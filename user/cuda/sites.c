@@ -11,6 +11,7 @@
 #include "elf/image.h"
 #include "elf/usdt.h"
 
+#define WORD 4 /* addresses and sizes have no fewer bytes */
 #define MAX_PROBES 64 /* probes of a provider in one file; most are not wanted */
 
 /* The prefix of the probes of a layer. */
@@ -37,16 +38,15 @@ static const uint8_t value_kinds[] = { [USDT_REGISTER] = GPU_VALUE_REGISTER,
 				       [USDT_MEMORY] = GPU_VALUE_MEMORY,
 				       [USDT_CONSTANT] = GPU_VALUE_CONSTANT };
 
-/* nr 0: there is no such argument. False: it cannot be read. */
-static bool value_fill(const struct usdt_probe *probe, unsigned int nr,
+/* nr 0: there is no such argument. False: it cannot be read, or has fewer bytes. */
+static bool value_fill(const struct usdt_probe *probe, unsigned int nr, unsigned int least_bytes,
 		       struct bpfprof_gpu_value *ret)
 {
 	struct usdt_argument argument;
 
 	if (!nr)
 		return true;
-	/* Addresses and sizes are nothing smaller. */
-	if (usdt_argument(probe->arguments, nr, &argument) || argument.bytes < 4)
+	if (usdt_argument(probe->arguments, nr, &argument) || argument.bytes < least_bytes)
 		return false;
 	if (argument.bytes == 4) /* only the low half is used */
 		argument.off = (int32_t)argument.off;
@@ -124,12 +124,14 @@ int gpu_sites_read(struct gpu_site sites[GPU_SITES_MAX], size_t *ret_nr, uint32_
 		if (nr == GPU_SITES_MAX)
 			return -E2BIG;
 		wire = &gpu_function(site.wire.function)->wire;
-		/* Without its stream, which not each probe has, a call still counts. */
-		value_fill(&probes[i], wire->stream, &site.wire.stream);
-		if (value_fill(&probes[i], wire->handle ? wire->handle : wire->extra,
+		/* Without its stream and device, which not each probe has, a call still counts. */
+		value_fill(&probes[i], wire->stream, WORD, &site.wire.stream);
+		if (wire->kind == GPU_KIND_ALLOC)
+			value_fill(&probes[i], wire->extra, 1, &site.wire.device);
+		if (value_fill(&probes[i], wire->handle ? wire->handle : wire->extra, WORD,
 			       &site.wire.va) &&
 		    (!wire->handle || is_address(&site.wire.va)) &&
-		    value_fill(&probes[i], wire->size[0], &site.wire.bytes))
+		    value_fill(&probes[i], wire->size[0], WORD, &site.wire.bytes))
 			sites[nr++] = site;
 		else
 			bad++;

@@ -197,19 +197,20 @@ static int filter_set(struct daemon *daemon, struct process_choice *choice, stru
 	return 0;
 }
 
-/* A reload replaces a token; it cannot add the first one or remove it. */
-static void token_set(struct daemon_options *options, struct daemon_options *from)
+/* A reload replaces tokens; it can neither add the first one nor remove the last one. */
+static void tokens_set(struct daemon_options *options, struct daemon_options *from)
 {
-	if (!options->token != !from->token)
+	struct tokens old = options->tokens;
+
+	if (!options->tokens.nr != !from->tokens.nr)
 		log_warn("--allow-remote-profiling: a change takes effect at the next start");
-	if (!options->token || !from->token)
+	if (!options->tokens.nr || !from->tokens.nr)
 		return;
-	free(options->token);
-	options->token = from->token;
-	from->token = NULL;
+	options->tokens = from->tokens;
+	from->tokens = old;
 }
 
-/* Retention, filters, token and log level get the values that a start would give them now. */
+/* Retention, filters, tokens and log level get the values that a start would give them now. */
 static void reload(struct daemon *daemon)
 {
 	__cleanup(buf_fini) struct buf message = { .max = MESSAGE_MAX };
@@ -232,7 +233,7 @@ static void reload(struct daemon *daemon)
 		options_fini(&daemon_flags, &options);
 		return;
 	}
-	token_set(daemon->options, &options);
+	tokens_set(daemon->options, &options);
 	daemon->options->limits = options.limits;
 	daemon->options->log_level = options.log_level;
 	log_set_level(options.log_level);
@@ -404,7 +405,8 @@ static void memory_share(struct daemon *daemon)
 		bytes = fixed + VARIABLE_MIN_BYTES;
 	}
 	daemon->aggregate_bytes = (bytes - fixed) / 2;
-	if (daemon->options->token) /* each of two profiles takes a quarter of the rest */
+	if (daemon->options->tokens.nr ||
+	    daemon->options->socket) /* each of two profiles takes a quarter of the rest */
 		daemon->aggregate_bytes -= daemon->aggregate_bytes / 3;
 	daemon->options->capture.codes_bytes = (bytes - fixed) / 4;
 	daemon->options->capture.name_bytes = (bytes - fixed) / 8;
@@ -512,6 +514,15 @@ static const char *listen_problem(int err)
 			       : strerror(-err);
 }
 
+static const char *socket_problem(int err)
+{
+	return err == -ENOPROTOOPT
+		       ? "needs Linux 6.5: older kernels do not say which process has connected"
+	       : err == -EPERM
+		       ? "only root or the user of the daemon may own its folder and write to it"
+		       : strerror(-err);
+}
+
 /* Without --listen the daemon also runs if another process uses the port. */
 static int listen_start(struct daemon *daemon)
 {
@@ -521,10 +532,21 @@ static int listen_start(struct daemon *daemon)
 				      { .key = "port", .text = port } };
 	int err;
 
-	if (!strcmp(address, "none"))
+	if (!strcmp(address, "none") && !daemon->options->socket)
 		return EXIT_DONE;
+	if (!strcmp(address, "none")) {
+		log_error("--socket: is served beside HTTP, leave --listen none out");
+		return EXIT_USAGE;
+	}
 	err = daemon_listen(daemon, address);
-	if (err && daemon->options->listen) {
+	if (!err && daemon->options->socket) {
+		err = http_socket_open(daemon->http, daemon->options->socket);
+		if (err) {
+			log_error("--socket %s: %s", daemon->options->socket, socket_problem(err));
+			return EXIT_FAILED;
+		}
+	}
+	if (err && (daemon->options->listen || daemon->options->socket)) {
 		log_error("--listen %s: %s", address, listen_problem(err));
 		return EXIT_FAILED;
 	}

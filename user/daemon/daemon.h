@@ -28,6 +28,7 @@
 #include "capture/sampler.h"
 #include "daemon/daemon_options.h"
 #include "daemon/pusher.h"
+#include "daemon/remote_memory.h"
 #include "daemon/remote_profile.h"
 #include "daemon/store.h"
 #include "gpu/monitor.h"
@@ -156,6 +157,7 @@ struct daemon {
 	struct process_choice choice; /* what is written */
 	struct process_filter filter; /* choice in force */
 	struct remote_profiles remote; /* requests of HTTP clients */
+	struct remote_memory memories[REMOTE_MEMORY_MAX]; /* recordings that they began */
 	struct daemon_calls calls;
 	struct memory_monitor pages; /* --memory */
 	struct thread_times *times; /* NULL without --wall */

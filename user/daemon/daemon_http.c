@@ -270,7 +270,7 @@ static void metrics(struct daemon *daemon, struct http_reply *reply)
 		writing_metrics(text, daemon);
 		push_metrics(text, daemon);
 		http_metrics(text, daemon);
-		if (daemon->options->token)
+		if (daemon->options->tokens.nr || daemon->options->socket)
 			remote_profile_metrics(text, daemon);
 		daemon->metrics_ns = now_ns;
 	}

@@ -20,9 +20,7 @@
 #define AT(field) FLAG_AT(struct daemon_options, field)
 #define CHOICE_AT(list) FLAG_LIST_AT(struct daemon_options, choice.list, choice.nr_##list)
 #define BYTES_REFUSAL "must be a number of bytes, like 500M or 1G"
-#define TOKEN_FILE_BYTES 4096
-#define TOKEN_BLANKS " \t\r\n"
-#define TOKEN_MIN 16
+#define TOKEN_FILE_BYTES 65536
 #define TOKEN_OTHERS (S_IROTH | S_IWOTH)
 
 static int take_output(void *object, const char *value, struct buf *why)
@@ -78,14 +76,13 @@ static int take_group(void *object, const char *value, struct buf *why)
 }
 
 /*
- * The only word in a file, which may end in a newline. The group may read the file: files of a
- * Kubernetes Secret with fsGroup are readable by their group. All users may not.
+ * The group may read the file: files of a Kubernetes Secret with fsGroup are readable by their group. All
+ * users may not.
  */
-static int take_token(void *object, const char *value, struct buf *why)
+static int take_tokens(void *object, const char *value, struct buf *why)
 {
-	struct daemon_options *options = object;
 	__cleanup(buf_fini) struct buf text = { .max = TOKEN_FILE_BYTES };
-	char *at, *end;
+	struct tokens *tokens = object, read;
 	mode_t mode = 0;
 	int err = *value ? config_file_read(value, &mode, &text) : -ENOENT;
 
@@ -94,36 +91,38 @@ static int take_token(void *object, const char *value, struct buf *why)
 	if (err) {
 		buf_printf(why, "cannot be read: %s",
 			   err == -EINVAL  ? "not a text file"
-			   : err == -E2BIG ? "too large for a token"
+			   : err == -E2BIG ? "too large for tokens"
 					   : strerror(-err));
 		return -EINVAL;
 	}
-	at = text.data ? text.data + strspn(text.data, TOKEN_BLANKS) : text.data;
-	end = at ? at + strlen(at) : at;
-	while (end > at && strchr(TOKEN_BLANKS, end[-1]))
-		*--end = 0;
-	if (!at || !*at)
-		return value_refuse(why, "there is no token in that file");
-	for (end = at; *end; end++)
-		if (*end <= ' ' || *end > '~')
-			return value_refuse(why,
-					    "a token is one word of printable ASCII characters");
-	if (strlen(at) < TOKEN_MIN) {
-		buf_printf(why,
-			   "a token has at least %d characters: `openssl rand -hex 24` prints a "
-			   "good one",
-			   TOKEN_MIN);
-		return -EINVAL;
-	}
+	err = tokens_parse(&read, text.data, why);
+	if (err)
+		return err;
 	if (mode & TOKEN_OTHERS) {
+		tokens_fini(&read);
 		buf_printf(why,
 			   "every user can read or change this file (mode %04o): use `chmod 0640`, "
 			   "or defaultMode: 0440 if it is a Secret of Kubernetes",
 			   mode & 07777);
 		return -EINVAL;
 	}
-	return value_string(&options->token, at);
+	tokens_fini(tokens);
+	*tokens = read;
+	return 0;
 }
+
+static void release_tokens(void *object)
+{
+	tokens_fini(object);
+}
+
+/* The rows of this table are of the field tokens. */
+static const struct flag token_flags[] = {
+	{ "allow-remote-profiling", "FILE",
+	  "HTTP with /profile, /dump and /files/ too, for\nclients that send a token in FILE",
+	  FLAG_CUSTOM, FLAG_AT(struct tokens, nr), .take = take_tokens, .release = release_tokens },
+	{ .type = FLAG_END },
+};
 
 static int take_listen(void *object, const char *value, struct buf *why)
 {
@@ -178,9 +177,11 @@ static const struct flag rows[] = {
 	  "HTTP with /metrics, /healthz and /readyz, or none\n(127.0.0.1:9464)", FLAG_TEXT,
 	  AT(listen), .take = take_listen,
 	  .refusal = "must be ADDRESS:PORT, like 127.0.0.1:9464 or [::1]:9464, or none" },
-	{ "allow-remote-profiling", "FILE",
-	  "HTTP with /profile, /dump and /files/ too, for\nclients that send the token in FILE",
-	  FLAG_TEXT, AT(token), .take = take_token },
+	FLAG_GROUP(token_flags, struct daemon_options, tokens),
+	{ "socket", "FILE",
+	  "a Unix socket with /dump, /record and /memory/ for\nclients that ask about their own "
+	  "pod",
+	  FLAG_TEXT, AT(socket), .refusal = "must be a file name" },
 	{ "pid", "PID", "write this process only, its threads and children", FLAG_PIDS,
 	  CHOICE_AT(pids), .letter = 'p', .repeatable = true },
 	FLAG_GROUP(container_flags, struct daemon_options, choice.containers),
@@ -245,7 +246,7 @@ static const char daemon_notes[] =
 	"Every flag can also be set in the environment, BPFPROF_RETAIN_AGE=48h, or in the\n"
 	"file of --config; the command line wins, then the environment. On SIGHUP that\n"
 	"file is read again: --retain-age, --retain-bytes, --log-level, --pid,\n"
-	"--container, --pod, --worker and the token hold from then on.\n"
+	"--container, --pod, --worker and tokens hold from then on.\n"
 	"\n"
 	"Examples:\n"
 	"  bpfprof daemon --output /var/lib/bpfprof\n"

@@ -11,6 +11,7 @@
 #include "capture/process_choice.h"
 #include "daemon/push_options.h"
 #include "daemon/store.h"
+#include "daemon/tokens.h"
 #include "options/options.h"
 
 struct buf;
@@ -30,8 +31,9 @@ struct daemon_options {
 	enum daemon_split split;
 	char *config; /* a file with more variables (options/config.h), or NULL */
 	char *listen; /* ADDRESS:PORT or "none"; NULL: the default */
+	char *socket; /* a Unix socket whose clients may ask about their own pod, or NULL */
 	struct push_options push;
-	char *token; /* clients must send it; NULL: no remote profiling */
+	struct tokens tokens; /* clients must send one of them; none: no remote profiling */
 	struct process_choice choice; /* the processes that are written */
 	enum log_format log_format;
 	enum log_level log_level;

@@ -50,7 +50,7 @@ static void kernel_descriptors_close(int keep)
 			continue;
 		target[len] = 0;
 		fd = (int)strtoul(entry->d_name, NULL, 10);
-		if (fd > STDERR_FILENO && fd != keep &&
+		if (fd > STDERR_FILENO && fd != keep && strcmp(target, "anon_inode:[pidfd]") &&
 		    (!strncmp(target, "anon_inode:", 11) || !strncmp(target, "socket:", 7)))
 			close(fd);
 	}

@@ -134,8 +134,9 @@ static const struct sockaddr *client_sockaddr(struct MHD_Connection *connection)
 
 static void client_text(char *dst, size_t cap, const struct sockaddr *from)
 {
-	if (!from || getnameinfo(from, sizeof(struct sockaddr_in6), dst, (socklen_t)cap, NULL, 0,
-				 NI_NUMERICHOST))
+	if (!from || from->sa_family == AF_UNIX ||
+	    getnameinfo(from, sizeof(struct sockaddr_in6), dst, (socklen_t)cap, NULL, 0,
+			NI_NUMERICHOST))
 		*dst = 0;
 }
 
@@ -280,6 +281,7 @@ int http_open(struct http **ret, const char *address, http_answer_fn answer, voi
 	http->answer = answer;
 	http->arg = arg;
 	http->epoll_fd = -1;
+	http->socket_fd = -1;
 	fd = listen_on(address, &http->port);
 	if (fd < 0) {
 		free(http);
@@ -313,6 +315,7 @@ void http_close(struct http *http)
 		return;
 	http_later_cut_all(http);
 	MHD_stop_daemon(http->mhd);
+	http_socket_close(http);
 	http_clients_fini(&http->clients);
 	if (http->epoll_fd >= 0)
 		close(http->epoll_fd);
@@ -339,7 +342,9 @@ void http_run(struct http *http)
 	http_clients_begin(&http->clients);
 	/* The watches stay valid in this loop: only MHD_run() frees them. */
 	for (i = 0; i < nr; i++)
-		if (events[i].data.ptr)
+		if (events[i].data.ptr == http)
+			http_socket_accept(http);
+		else if (events[i].data.ptr)
 			http_later_event(events[i].data.ptr);
 	for (i = 0; i < ROUNDS_AT_ONCE; i++) {
 		MHD_run(http->mhd);

@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct buf;
 struct http;
@@ -48,6 +49,21 @@ typedef void (*http_answer_fn)(void *arg, const struct http_request *request,
  * -EINVAL (another form), -ELIBACC (libmicrohttpd cannot be loaded) or -errno.
  */
 int http_open(struct http **ret, const char *address, http_answer_fn answer, void *arg);
+/*
+ * Listens on a Unix socket, too, that every user may connect to; a socket of that name is replaced. 0 or
+ * -errno.
+ */
+int http_socket_open(struct http *http, const char *path);
+
+/* The process that has connected to the Unix socket. */
+struct http_peer {
+	pid_t pid; /* 0: it has no number in our pid namespace */
+	uid_t uid;
+	int pidfd; /* tells whether pid is still that process; to be closed; -1: the kernel has none */
+};
+/* 0, or -ENOTSOCK: the client came by TCP. */
+int http_peer_get(struct http_peer *ret, const struct http_request *request);
+
 void http_close(struct http *http); /* NULL is fine; also ends the answers of http_later.h */
 int http_fd(const struct http *http); /* readable when http_run() has work */
 void http_run(struct http *http); /* must also be called often, for time limits */

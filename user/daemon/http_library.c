@@ -19,6 +19,7 @@ static struct {
 	typeof(MHD_lookup_connection_value) *lookup_connection_value;
 	typeof(MHD_queue_response) *queue_response;
 	typeof(MHD_resume_connection) *resume_connection;
+	typeof(MHD_add_connection) *add_connection;
 	typeof(MHD_run) *run;
 	typeof(MHD_start_daemon_va) *start_daemon_va;
 	typeof(MHD_stop_daemon) *stop_daemon;
@@ -37,6 +38,7 @@ static const struct library_function functions[] = {
 	{ "MHD_lookup_connection_value", &lib.lookup_connection_value },
 	{ "MHD_queue_response", &lib.queue_response },
 	{ "MHD_resume_connection", &lib.resume_connection },
+	{ "MHD_add_connection", &lib.add_connection },
 	{ "MHD_run", &lib.run },
 	{ "MHD_start_daemon_va", &lib.start_daemon_va },
 	{ "MHD_stop_daemon", &lib.stop_daemon },
@@ -111,6 +113,12 @@ enum MHD_Result MHD_queue_response(struct MHD_Connection *connection, unsigned i
 void MHD_resume_connection(struct MHD_Connection *connection)
 {
 	lib.resume_connection(connection);
+}
+
+enum MHD_Result MHD_add_connection(struct MHD_Daemon *daemon, MHD_socket fd,
+				   const struct sockaddr *address, socklen_t len)
+{
+	return lib.add_connection(daemon, fd, address, len);
 }
 
 enum MHD_Result MHD_run(struct MHD_Daemon *daemon)

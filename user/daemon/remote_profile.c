@@ -36,24 +36,14 @@
 #define PROFILE_SHARE 4 /* of the room for stacks of an interval, for each profile */
 #define GROUP(slot) (SAMPLER_GROUP << (3 + (slot))) /* those below are the daemon's own */
 #define FILES_PREFIX "/files/"
+#define NOT_RECORDED                                                                               \
+	"no recording of the memory of that process runs; the agent may have been restarted "      \
+	"since memray attach"
 
-static const char *const kind_names[REMOTE_PROFILE_NR_KINDS] = { "profile", "dump", "files" };
+static const char *const kind_names[REMOTE_PROFILE_NR_KINDS] = {
+	"profile", "dump", "record", "files", "memory_attach", "memory_detach", "memory_report"
+};
 static const char plain[] = OUTPUT_PLAIN;
-
-/* The reasons are labels of bpfprof_remote_refused_total alone, and in no group of --stats. */
-static void refusal_count(struct daemon *daemon, const char *reason)
-{
-	stats_add(&daemon->remote.counts.refused, reason, 1);
-}
-
-static void refuse(struct daemon *daemon, struct http_reply *reply, unsigned int status,
-		   const char *reason, const char *text)
-{
-	refusal_count(daemon, reason);
-	reply->status = status;
-	buf_add_str(reply->body, text);
-	buf_add_char(reply->body, '\n');
-}
 
 static void job_end(struct remote_profile_job *job)
 {
@@ -66,6 +56,7 @@ static void job_end(struct remote_profile_job *job)
 
 	log_event(LOG_INFO, "remote profiling", fields, sizeof(fields) / sizeof(fields[0]));
 	process_filter_close(&job->filter, &job->daemon->sampler);
+	remote_right_release(&job->right);
 	remote_profile_query_fini(&job->query);
 	thread_times_free(job->times);
 	aggregate_free(job->aggregate);
@@ -121,7 +112,9 @@ static void job_reply(struct remote_profile_job *job, unsigned int status, const
 		buf_add_char(&body, '\n');
 	job->status = status;
 	if (status != 200)
-		refusal_count(job->daemon, status == 404 ? "not_found" : "failed");
+		remote_refusal_count(job->daemon, status == 404	  ? "not_found"
+						  : status == 403 ? "other_pod"
+								  : "failed");
 	http_later_reply(job->later, &reply);
 }
 
@@ -129,9 +122,11 @@ static void job_stream(struct remote_profile_job *job, uint64_t size)
 {
 	const char *name = NULL, *type = plain;
 
-	if (job->kind == REMOTE_PROFILE_PROFILE) {
+	if (job->kind == REMOTE_PROFILE_PROFILE || job->kind == REMOTE_PROFILE_RECORD) {
 		type = output_content_type(job->query.format);
 		name = job->query.format == OUTPUT_PPROF ? "profile.pb.gz" : NULL;
+	} else if (job->kind == REMOTE_PROFILE_REPORT) {
+		type = output_content_type(OUTPUT_HTML);
 	} else if (job->kind == REMOTE_PROFILE_FILES) {
 		name = strrchr(job->path, '/') ? strrchr(job->path, '/') + 1 : job->path;
 		type = output_content_type(output_format_by_path(name));
@@ -146,23 +141,25 @@ static void job_stream(struct remote_profile_job *job, uint64_t size)
 	http_later_stream(job->later, job->fd, size, type, name);
 }
 
-/* A dump has ended without any output. */
-static void dump_ended(struct remote_profile_job *job)
+/* A command has ended without any output. */
+static void command_ended(struct remote_profile_job *job)
 {
 	__cleanup(buf_fini) struct buf said = { .max = WHY_MAX };
 	int result = WIFEXITED(job->ended) ? WEXITSTATUS(job->ended) : EXIT_FAILED;
 
 	remote_profile_child_said(job, &said);
 	if (buf_error(&said) || !said.len)
-		buf_add_str(&said, "the dump failed");
+		buf_printf(&said, "the %s failed", kind_names[job->kind]);
 	if (result == EXIT_DONE || result == EXIT_NO_TARGET)
 		job_reply(job, 404, said.data);
+	else if (result == REMOTE_TARGET_REFUSED)
+		job_reply(job, 403, said.data);
 	else
 		job_reply(job, result == EXIT_USAGE ? 400 : 500, said.data);
 }
 
-/* Has the dump written output, or ended without? */
-static void dump_look(struct remote_profile_job *job)
+/* Has the command written output, or ended without? */
+static void command_look(struct remote_profile_job *job)
 {
 	bool ended = child_ended(job); /* first: all output of an ended child is in the pipe */
 	int nr = 0;
@@ -170,7 +167,63 @@ static void dump_look(struct remote_profile_job *job)
 	if (!ioctl(job->fd, FIONREAD, &nr) && nr > 0)
 		job_stream(job, HTTP_LATER_SIZE_UNKNOWN);
 	else if (ended)
-		dump_ended(job);
+		command_ended(job);
+}
+
+/* The child of an attach has found the process. */
+static void attach_begin(struct remote_profile_job *job, const struct remote_target *target)
+{
+	__cleanup(buf_fini) struct buf why = { .max = WHY_MAX };
+	const struct remote_profile_query *query = &job->query;
+	const struct remote_memory_request request = {
+		.target = *target,
+		.pod_pid = query->choice.pids[0],
+		.owner = job->right.owner,
+		.subprocesses = query->subprocesses,
+		.allocations = query->allocations,
+		.lease_ns = query->duration_ns,
+	};
+	int err = remote_memory_begin(&job->memory, job->daemon, &request, &why);
+
+	if (err)
+		job_reply(job, err == -EEXIST || err == -EBUSY ? 409 : 500,
+			  why.len ? why.data : strerror(-err));
+	else
+		job_reply(job, 200, job->memory->id);
+}
+
+/* Has the recording ended that a detach ends? */
+static void detach_look(struct remote_profile_job *job)
+{
+	__cleanup(buf_fini) struct buf said = { .max = WHY_MAX };
+
+	if (job->memory->state == REMOTE_MEMORY_RUNNING)
+		return;
+	remote_memory_said(job->memory, &said);
+	if (said.len)
+		job_reply(job, 500, said.data);
+	else
+		job_reply(job, 200, job->memory->id);
+}
+
+/* The child of an attach, or of a detach by the Unix socket, has answered. */
+static void memory_begin(struct remote_profile_job *job, const struct remote_profile_head *head)
+{
+	const struct remote_profile_query *query = &job->query;
+
+	if (job->right.by_socket)
+		snprintf(job->right.owner, sizeof(job->right.owner), "%.*s",
+			 (int)sizeof(job->right.owner) - 1, head->text);
+	if (job->kind == REMOTE_PROFILE_ATTACH) {
+		attach_begin(job, &head->target);
+		return;
+	}
+	job->memory = remote_memory_find(job->daemon, query->choice.pids[0], query->start_ticks,
+					 job->right.owner, false);
+	if (job->memory)
+		remote_memory_end(job->memory);
+	else
+		job_reply(job, 404, NOT_RECORDED);
 }
 
 static void on_readable(void *arg)
@@ -180,8 +233,8 @@ static void on_readable(void *arg)
 
 	if (job->status) /* the job already has another answer */
 		return;
-	if (job->kind == REMOTE_PROFILE_DUMP) {
-		dump_look(job); /* a child that has closed the pipe ends in a moment */
+	if (remote_profile_is_command(job->kind)) {
+		command_look(job); /* a child that has closed the pipe ends in a moment */
 		return;
 	}
 	if (read(job->fd, &head, sizeof(head)) != sizeof(head)) {
@@ -191,17 +244,19 @@ static void on_readable(void *arg)
 	head.text[sizeof(head.text) - 1] = 0;
 	if (head.status != 200)
 		job_reply(job, head.status, head.text);
+	else if (job->kind == REMOTE_PROFILE_ATTACH || job->kind == REMOTE_PROFILE_DETACH)
+		memory_begin(job, &head);
 	else
 		job_stream(job, head.size);
 }
 
-static void dump_log(const struct remote_profile_job *job)
+static void command_log(const struct remote_profile_job *job)
 {
 	__cleanup(buf_fini) struct buf said = { .max = WHY_MAX };
 
 	remote_profile_child_said(job, &said);
 	if (said.len && !buf_error(&said))
-		log_info("dump for %s: %s", job->client, said.data);
+		log_info("%s for %s: %s", kind_names[job->kind], job->client, said.data);
 }
 
 static int on_ended(void *arg)
@@ -210,9 +265,10 @@ static int on_ended(void *arg)
 
 	if (!child_ended(job))
 		return -EAGAIN;
-	if (job->kind != REMOTE_PROFILE_DUMP)
+	if (!remote_profile_is_command(job->kind))
 		return job->ended ? -EIO : 0;
-	dump_log(job);
+	if (job->kind == REMOTE_PROFILE_DUMP) /* a record ends with a table */
+		command_log(job);
 	/* One of several processes may have ended. The stacks of the others are an answer. */
 	return WIFEXITED(job->ended) && WEXITSTATUS(job->ended) != EXIT_FAILED ? 0 : -EIO;
 }
@@ -231,11 +287,25 @@ static void profile_stats(struct remote_profile_job *job)
 	job->stats.duration_seconds = (double)(job->end_ns - job->start_ns) / 1e9;
 }
 
+/* The time until a child that begins now has written its first byte. */
+static uint64_t patience_ns(const struct remote_profile_job *job)
+{
+	static const unsigned int seconds[REMOTE_PROFILE_NR_KINDS] = {
+		[REMOTE_PROFILE_PROFILE] = PROFILE_SECONDS,
+		[REMOTE_PROFILE_DUMP] = DUMP_SECONDS,
+		[REMOTE_PROFILE_RECORD] = PROFILE_SECONDS,
+		[REMOTE_PROFILE_FILES] = FILES_SECONDS,
+		[REMOTE_PROFILE_ATTACH] = DUMP_SECONDS,
+		[REMOTE_PROFILE_DETACH] = PROFILE_SECONDS,
+		[REMOTE_PROFILE_REPORT] = FILES_SECONDS,
+	};
+
+	return seconds[job->kind] * NS_PER_SECOND +
+	       (job->kind == REMOTE_PROFILE_RECORD ? job->query.duration_ns : 0);
+}
+
 static void job_work(struct remote_profile_job *job, uint64_t now_ns)
 {
-	static const unsigned int seconds[REMOTE_PROFILE_NR_KINDS] = { PROFILE_SECONDS,
-								       DUMP_SECONDS,
-								       FILES_SECONDS };
 	int err;
 
 	if (job->kind == REMOTE_PROFILE_PROFILE) {
@@ -243,8 +313,9 @@ static void job_work(struct remote_profile_job *job, uint64_t now_ns)
 		profile_stats(job);
 	}
 	err = remote_profile_child_start(job);
+	remote_right_release(&job->right);
 	job->state = REMOTE_PROFILE_WORKING;
-	job->deadline_ns = now_ns + seconds[job->kind] * NS_PER_SECOND;
+	job->deadline_ns = now_ns + patience_ns(job);
 	process_filter_close(&job->filter, &job->daemon->sampler);
 	aggregate_free(job->aggregate);
 	job->aggregate = NULL;
@@ -255,16 +326,30 @@ static void job_work(struct remote_profile_job *job, uint64_t now_ns)
 }
 
 static struct remote_profile_job *job_find(struct daemon *daemon, enum remote_profile_kind kind,
-					   size_t *slot)
+					   const struct remote_right *right, size_t *slot)
 {
-	static const size_t nr[REMOTE_PROFILE_NR_KINDS] = { REMOTE_PROFILE_MAX_PROFILES,
-							    REMOTE_PROFILE_MAX_DUMPS,
-							    REMOTE_PROFILE_MAX_FILES };
-	size_t i, first = kind == REMOTE_PROFILE_PROFILE ? 0
-			  : kind == REMOTE_PROFILE_DUMP
-				  ? REMOTE_PROFILE_MAX_PROFILES
-				  : REMOTE_PROFILE_MAX_PROFILES + REMOTE_PROFILE_MAX_DUMPS;
+	static const size_t nr[REMOTE_PROFILE_NR_KINDS] = {
+		[REMOTE_PROFILE_PROFILE] = REMOTE_PROFILE_MAX_PROFILES,
+		[REMOTE_PROFILE_DUMP] = REMOTE_PROFILE_MAX_DUMPS,
+		[REMOTE_PROFILE_RECORD] = REMOTE_PROFILE_MAX_RECORDS,
+		[REMOTE_PROFILE_FILES] = REMOTE_PROFILE_MAX_FILES,
+		[REMOTE_PROFILE_ATTACH] = REMOTE_PROFILE_MAX_MEMORY,
+		[REMOTE_PROFILE_DETACH] = REMOTE_PROFILE_MAX_MEMORY,
+		[REMOTE_PROFILE_REPORT] = REMOTE_PROFILE_MAX_MEMORY,
+	};
+	const struct remote_profile_job *job = daemon->remote.jobs;
+	enum remote_profile_kind before;
+	size_t i, first = 0, nr_own = 0;
 
+	/* A tenant leaves a place to others: a record may take an hour. */
+	for (i = 0; i < REMOTE_PROFILE_MAX_JOBS && kind == REMOTE_PROFILE_RECORD; i++)
+		nr_own += job[i].state != REMOTE_PROFILE_FREE && job[i].kind == kind &&
+			  !strcmp(job[i].right.owner, right->owner);
+	if (nr_own >= REMOTE_PROFILE_RECORDS_OF_ONE)
+		return NULL;
+
+	for (before = 0; before < kind; before++)
+		first += nr[before];
 	for (i = first; i < first + nr[kind]; i++) {
 		*slot = i;
 		if (daemon->remote.jobs[i].state == REMOTE_PROFILE_FREE)
@@ -324,30 +409,73 @@ static int take(void *arg, const char *name, const char *value)
 	return remote_profile_query_take(parse->query, parse->kind, name, value, parse->why);
 }
 
+/* The recording of a detach or a report, and the file of the latter. */
+static int memory_find(struct remote_profile_job *job, struct buf *why)
+{
+	const struct remote_profile_query *query = &job->query;
+	struct daemon *daemon = job->daemon;
+
+	if (job->kind == REMOTE_PROFILE_DETACH) {
+		job->memory = remote_memory_find(daemon, query->choice.pids[0], query->start_ticks,
+						 job->right.owner, !job->right.bound);
+		if (!job->memory)
+			buf_add_str(why, NOT_RECORDED);
+		return job->memory ? 0 : -ENOENT;
+	}
+	job->memory = remote_memory_by_id(daemon, query->id);
+	if (!job->memory) {
+		buf_add_str(why, "that recording is not there any more: results are kept for ten "
+				 "minutes, and end with the agent");
+		return -ENOENT;
+	}
+	if (job->memory->state == REMOTE_MEMORY_RUNNING) {
+		buf_add_str(why, "that recording still runs; memray detach ends it");
+		return -EINVAL;
+	}
+	if (job->memory->children[query->leaks].status) {
+		remote_memory_said(job->memory, why);
+		return -EIO;
+	}
+	if (query->table)
+		job->fd = remote_memory_table(job->memory, query->leaks);
+	else
+		job->fd = remote_memory_html(job->memory, query->leaks);
+	return job->fd < 0 ? job->fd : 0;
+}
+
+static void detach_begin(struct remote_profile_job *job)
+{
+	remote_memory_end(job->memory);
+	job->state = REMOTE_PROFILE_WORKING;
+	job->deadline_ns = job->asked_ns + patience_ns(job);
+}
+
 static const struct http_later_events later_events = { .readable = on_readable,
 						       .ended = on_ended,
 						       .done = on_done };
 
-/* Takes over query. */
+/* Takes over query and right. */
 static void job_begin(struct daemon *daemon, enum remote_profile_kind kind,
-		      struct remote_profile_query *query, const struct http_request *request,
-		      struct http_reply *reply)
+		      struct remote_profile_query *query, struct remote_right *right,
+		      const struct http_request *request, struct http_reply *reply)
 {
 	__cleanup(buf_fini) struct buf why = { .max = WHY_MAX };
 	struct remote_profile_job *job;
 	size_t slot;
 	int err = 0;
 
-	job = job_find(daemon, kind, &slot);
+	job = job_find(daemon, kind, right, &slot);
 	if (!job) {
-		refuse(daemon, reply, 503, "busy", "busy with others: come again");
+		remote_refuse(daemon, reply, 503, "busy", "busy with others: come again");
 		reply->retry_seconds = retry_seconds(daemon, kind);
 		remote_profile_query_fini(query);
+		remote_right_release(right);
 		return;
 	}
 	*job = (struct remote_profile_job){ .daemon = daemon,
 					    .kind = kind,
 					    .query = *query,
+					    .right = *right,
 					    .asked_ns = time_monotonic_ns(),
 					    .fd = -1,
 					    .said_fd = -1 };
@@ -359,63 +487,49 @@ static void job_begin(struct daemon *daemon, enum remote_profile_kind kind,
 		err = -ENOMEM;
 	if (kind == REMOTE_PROFILE_PROFILE)
 		err = profile_begin(job, slot, &why);
+	if ((kind == REMOTE_PROFILE_DETACH && !job->right.by_socket) ||
+	    kind == REMOTE_PROFILE_REPORT)
+		err = memory_find(job, &why);
 	if (!err)
 		job->later = http_later_new(request, reply, &later_events, job);
 	if (!err && !job->later)
 		err = -ENOMEM;
 	if (err) {
 		job->status = err == -ENOENT ? 404 : err == -EINVAL ? 400 : 500;
-		refuse(daemon, reply, job->status, err == -ENOENT ? "not_found" : "failed",
-		       why.len ? why.data : strerror(-err));
+		remote_refuse(daemon, reply, job->status, err == -ENOENT ? "not_found" : "failed",
+			      why.len ? why.data : strerror(-err));
 		job_end(job);
 		job->state = REMOTE_PROFILE_FREE;
 		return;
 	}
-	if (kind != REMOTE_PROFILE_PROFILE)
+	if (kind == REMOTE_PROFILE_REPORT)
+		job_stream(job, HTTP_LATER_SIZE_UNKNOWN);
+	else if (kind == REMOTE_PROFILE_DETACH && !job->right.by_socket)
+		detach_begin(job);
+	else if (kind != REMOTE_PROFILE_PROFILE)
 		job_work(job, job->asked_ns);
-}
-
-static bool is_allowed(struct daemon *daemon, const struct http_request *request,
-		       struct http_reply *reply)
-{
-	int err = remote_profile_token_check(request->authorization, daemon->options->token);
-	struct token_tries *tries = &daemon->remote.tries;
-	uint64_t now_ns = time_monotonic_ns();
-	uint64_t wait_ns = token_tries_wait_ns(tries, request->address, now_ns);
-
-	if (err != -ENOENT && wait_ns) { /* the answer does not say whether it was right */
-		refuse(daemon, reply, 429, "too_many_wrong_tokens",
-		       "too many wrong tokens came from this address: come again later");
-		reply->retry_seconds = (unsigned int)(wait_ns / NS_PER_SECOND) + 1;
-		return false;
-	}
-	if (!err) {
-		token_tries_right(tries, request->address);
-		return true;
-	}
-	if (err == -EACCES) {
-		token_tries_wrong(tries, request->address, now_ns);
-		refuse(daemon, reply, 403, "wrong_token", "that is not the token");
-	} else {
-		refuse(daemon, reply, 401, "no_token",
-		       "needs the header Authorization: Bearer TOKEN");
-	}
-	log_warn("remote profiling: refused: %s: %s", request->client,
-		 err == -EACCES ? "wrong token" : "no token");
-	return false;
 }
 
 static bool kind_of(const char *path, enum remote_profile_kind *ret)
 {
-	if (!strcmp(path, "/profile"))
-		*ret = REMOTE_PROFILE_PROFILE;
-	else if (!strcmp(path, "/dump"))
-		*ret = REMOTE_PROFILE_DUMP;
-	else if (!strcmp(path, "/files") || !strncmp(path, FILES_PREFIX, sizeof(FILES_PREFIX) - 1))
-		*ret = REMOTE_PROFILE_FILES;
-	else
-		return false;
-	return true;
+	static const char *const paths[REMOTE_PROFILE_NR_KINDS] = {
+		[REMOTE_PROFILE_PROFILE] = "/profile",
+		[REMOTE_PROFILE_DUMP] = "/dump",
+		[REMOTE_PROFILE_RECORD] = "/record",
+		[REMOTE_PROFILE_FILES] = "/files",
+		[REMOTE_PROFILE_ATTACH] = "/memory/attach",
+		[REMOTE_PROFILE_DETACH] = "/memory/detach",
+		[REMOTE_PROFILE_REPORT] = "/memory/report",
+	};
+	enum remote_profile_kind kind;
+
+	for (kind = 0; kind < REMOTE_PROFILE_NR_KINDS; kind++)
+		if (!strcmp(path, paths[kind]))
+			break;
+	if (!strncmp(path, FILES_PREFIX, sizeof(FILES_PREFIX) - 1))
+		kind = REMOTE_PROFILE_FILES;
+	*ret = kind;
+	return kind < REMOTE_PROFILE_NR_KINDS;
 }
 
 bool remote_profile_answer(struct daemon *daemon, const struct http_request *request,
@@ -425,35 +539,48 @@ bool remote_profile_answer(struct daemon *daemon, const struct http_request *req
 	struct remote_profile_query query;
 	enum remote_profile_kind kind;
 	struct query_parse parse = { .query = &query, .why = &why };
+	struct remote_right right;
+	bool bound;
 	int err;
 
-	if (!daemon->options->token || !kind_of(request->path, &kind))
+	if (!kind_of(request->path, &kind))
 		return false;
-	if (!is_allowed(daemon, request, reply))
-		return true;
+	err = remote_right_find(&right, daemon, request, reply);
+	if (err)
+		return err != -ENOENT;
+	bound = right.bound || right.by_socket;
 	if (kind != REMOTE_PROFILE_FILES && request->head) {
-		refuse(daemon, reply, 405, "bad_request", "GET only");
+		remote_refuse(daemon, reply, 405, "bad_request", "GET only");
 		reply->allow = "GET";
+		remote_right_release(&right);
 		return true;
 	}
-	if (kind == REMOTE_PROFILE_FILES &&
+	if (!bound && kind == REMOTE_PROFILE_FILES &&
 	    (!strcmp(request->path, "/files") ||
 	     remote_profile_path_check(request->path + sizeof(FILES_PREFIX) - 1))) {
-		refuse(daemon, reply, 404, "not_found", "not found; /files/ lists what there is");
+		remote_refuse(daemon, reply, 404, "not_found",
+			      "not found; /files/ lists what there is");
+		remote_right_release(&right);
 		return true;
 	}
 	remote_profile_query_init(&query);
+	if (kind == REMOTE_PROFILE_ATTACH)
+		query.duration_ns = REMOTE_PROFILE_LEASE_SECONDS * NS_PER_SECOND;
 	parse.kind = kind;
 	err = http_query(request, take, &parse);
+	if (!err && bound)
+		err = remote_profile_query_check_bound(&query, kind, &why);
 	if (!err)
 		err = remote_profile_query_check(&query, kind, &why);
 	if (err) {
-		refuse(daemon, reply, err == -ENOMEM ? 500 : 400, "bad_request",
-		       why.len && !buf_error(&why) ? why.data : "the query is not understood");
+		remote_refuse(daemon, reply, err == -ENOMEM ? 500 : 400, "bad_request",
+			      why.len && !buf_error(&why) ? why.data
+							  : "the query is not understood");
 		remote_profile_query_fini(&query);
+		remote_right_release(&right);
 		return true;
 	}
-	job_begin(daemon, kind, &query, request, reply);
+	job_begin(daemon, kind, &query, &right, request, reply);
 	return true;
 }
 
@@ -490,8 +617,10 @@ static void job_run(struct remote_profile_job *job, uint64_t now_ns)
 			job_work(job, now_ns);
 		break;
 	case REMOTE_PROFILE_WORKING:
-		if (job->kind == REMOTE_PROFILE_DUMP && !job->status)
-			dump_look(job);
+		if (remote_profile_is_command(job->kind) && !job->status)
+			command_look(job);
+		if (job->memory && job->kind == REMOTE_PROFILE_DETACH && !job->status)
+			detach_look(job);
 		if (job->state != REMOTE_PROFILE_WORKING)
 			break;
 		if (!job->status && now_ns >= job->deadline_ns)
@@ -517,6 +646,7 @@ void remote_profile_run(struct daemon *daemon, uint64_t now_ns)
 {
 	size_t i;
 
+	remote_memory_run(daemon, now_ns);
 	for (i = 0; i < REMOTE_PROFILE_MAX_JOBS; i++)
 		job_run(&daemon->remote.jobs[i], now_ns);
 }

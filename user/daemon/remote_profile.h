@@ -3,9 +3,9 @@
 #define BPFPROF_DAEMON_REMOTE_PROFILE_H
 
 /*
- * The answers of `bpfprof daemon` to /profile, /dump and /files/ over HTTP, for clients that send the
- * token. A profile counts samples of the running sampler beside the interval. Child processes make
- * profiles and dumps and read files: a few at a time, each under a deadline. Their output is streamed
+ * The answers of `bpfprof daemon` to /profile, /dump, /record and /files/ over HTTP, for clients that send
+ * a token. A profile counts samples of the running sampler beside the interval. Child processes make
+ * profiles, run `bpfprof dump` and `bpfprof record`, and read files: a few at a time, each under a deadline. Their output is streamed
  * to the client (daemon/http_later.h). When the client disconnects, its child is ended.
  */
 
@@ -14,7 +14,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/remote_memory.h"
 #include "daemon/remote_profile_query.h"
+#include "daemon/remote_right.h"
 #include "daemon/token_tries.h"
 #include "profile/stats.h"
 
@@ -30,9 +32,13 @@ struct thread_times;
 
 #define REMOTE_PROFILE_MAX_PROFILES 2
 #define REMOTE_PROFILE_MAX_DUMPS 1
+#define REMOTE_PROFILE_MAX_RECORDS 4
+#define REMOTE_PROFILE_RECORDS_OF_ONE 2 /* of a token, or of all clients of the Unix socket */
 #define REMOTE_PROFILE_MAX_FILES 4
+#define REMOTE_PROFILE_MAX_MEMORY 2 /* of each of its three questions */
 #define REMOTE_PROFILE_MAX_JOBS                                                                    \
-	(REMOTE_PROFILE_MAX_PROFILES + REMOTE_PROFILE_MAX_DUMPS + REMOTE_PROFILE_MAX_FILES)
+	(REMOTE_PROFILE_MAX_PROFILES + REMOTE_PROFILE_MAX_DUMPS + REMOTE_PROFILE_MAX_RECORDS +     \
+	 REMOTE_PROFILE_MAX_FILES + 3 * REMOTE_PROFILE_MAX_MEMORY)
 
 enum remote_profile_state {
 	REMOTE_PROFILE_FREE,
@@ -42,12 +48,13 @@ enum remote_profile_state {
 	REMOTE_PROFILE_DYING, /* the client is answered or has disconnected; the child has not ended */
 };
 
-/* A forked child writes this first, in one write. A dump is a program of its own and writes none. */
+/* A forked child writes this first, in one write. A command is a program of its own and writes none. */
 struct remote_profile_head {
 	uint32_t status; /* of HTTP */
 	uint32_t pad;
 	uint64_t size; /* of the body, or HTTP_LATER_SIZE_UNKNOWN */
-	char text[256]; /* the reason of a status other than 200 */
+	struct remote_target target; /* of an attach */
+	char text[256]; /* the reason of a status other than 200; of a peer: its container */
 };
 
 struct remote_profile_job {
@@ -56,6 +63,9 @@ struct remote_profile_job {
 	enum remote_profile_state state;
 	struct http_later *later; /* the open answer; NULL: it is complete */
 	struct remote_profile_query query;
+	struct remote_right
+		right; /* of the client; used until the child runs, its owner later, too */
+	struct remote_memory *memory; /* of a detach or a report */
 	struct process_filter filter;
 	struct aggregate *aggregate; /* of a profile, until its child is forked */
 	struct thread_times *times; /* the same with --wall */
@@ -67,7 +77,7 @@ struct remote_profile_job {
 	pid_t pid; /* of the child; 0: none runs */
 	int ended; /* the status of the child, from wait(2) */
 	int fd; /* its pipe, -1: none */
-	int said_fd; /* the standard error of a dump, -1: none */
+	int said_fd; /* the standard error of a command, -1: none */
 	unsigned int status; /* of the answer */
 	char client[64];
 };
@@ -98,8 +108,25 @@ void remote_profile_run(struct daemon *daemon, uint64_t now_ns);
 size_t remote_profile_aggregates(const struct daemon *daemon, const struct aggregate **ret);
 void remote_profile_metrics(struct buf *dst, const struct daemon *daemon);
 
+/*
+ * remote_target.c, in the child of a command: its process as we see it, out of the pid and the start of the
+ * query, as the client sees them. 0, or with a sentence added to why: -ENOENT (there is none), -EACCES (the
+ * client may not ask about it), -ENOTUNIQ (there are several); or -errno.
+ */
+int remote_target_find(struct remote_target *ret, const struct remote_profile_job *job,
+		       struct buf *why);
+/*
+ * In a child: the container of the peer of a Unix socket, of whose pod it may ask. 0, with its id in owner ("" for root of the
+ * node, which may ask about all); or -EACCES with a sentence added to why.
+ */
+int remote_target_peer(char owner[REMOTE_OWNER_MAX], const struct remote_profile_job *job,
+		       struct buf *why);
+#define REMOTE_TARGET_REFUSED 64 /* exit status of a child after -EACCES */
+
 /* remote_profile_child.c: starts the child of a job. 0 or -errno. */
 int remote_profile_child_start(struct remote_profile_job *job);
+/* In a child: variables that set flags of the daemon must not set flags of a command that it executes. */
+void remote_environment_clear(void);
 /* The first bytes that the child wrote to standard error; "" if none. */
 void remote_profile_child_said(const struct remote_profile_job *job, struct buf *dst);
 

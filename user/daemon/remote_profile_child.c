@@ -17,15 +17,17 @@
 #include "base/background.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/exit_status.h"
 #include "capture/pod_processes.h"
 #include "daemon/daemon.h"
 #include "daemon/http_later.h"
 #include "formats/output.h"
 #include "proc/pids.h"
+#include "proc/usage.h"
 #include "profile/aggregate.h"
 #include "profile/profile.h"
 
-#define SAID_BYTES 65536 /* of a dump's standard error */
+#define SAID_BYTES 65536 /* of a command's standard error */
 #define SAID_SHOWN 2048
 #define ARGUMENTS_BYTES 65536
 
@@ -50,6 +52,37 @@ static bool is_nowhere(struct remote_profile_job *job, struct remote_profile_hea
 	snprintf(head->text, sizeof(head->text), "%s: no process on this node lives there",
 		 buf_error(&text) || !text.data ? "pod" : text.data);
 	return true;
+}
+
+/* The process whose memory a client wants recorded, and the container of a client without a token. */
+static bool attach_write(struct remote_profile_job *job, int fd)
+{
+	struct remote_profile_head head = { .status = 200 };
+	struct buf why = { .max = sizeof(head.text) - 1 };
+	struct remote_target target = { .pid = job->query.choice.pids[0] };
+	struct proc_usage usage = { 0 };
+	int err = 0;
+
+	if (job->right.by_socket)
+		err = remote_target_peer(head.text, job, &why);
+	if (!err && job->kind == REMOTE_PROFILE_ATTACH &&
+	    (job->right.bound || job->right.by_socket || job->query.start_ticks ||
+	     job->query.choice.containers.nr_pods))
+		err = remote_target_find(&target, job, &why);
+	else if (!err && job->kind == REMOTE_PROFILE_ATTACH) {
+		if (proc_usage_read(&usage, target.pid) || !proc_usage_has_memory(&usage)) {
+			buf_printf(&why, "pid %d: no such process", target.pid);
+			err = -ENOENT;
+		}
+		target.start_ticks = proc_usage_start_ticks(&usage);
+	}
+	if (err) {
+		head.status = err == -EACCES ? 403 : err == -ENOENT ? 404 : 400;
+		snprintf(head.text, sizeof(head.text), "%s",
+			 why.len && !buf_error(&why) ? why.data : strerror(-err));
+	}
+	head.target = target;
+	return head_write(fd, &head);
 }
 
 static bool profile_write(struct remote_profile_job *job, int fd)
@@ -101,6 +134,14 @@ static void word_add(struct words *words, const char *flag, const char *value)
 	words->nr++;
 }
 
+static void number_add(struct words *words, const char *flag, uint64_t number)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%" PRIu64, number);
+	word_add(words, flag, text);
+}
+
 static const char *pids_text(struct buf *dst, const struct process_choice *choice)
 {
 	size_t i;
@@ -119,8 +160,7 @@ static const char *workers_text(struct buf *dst, const struct process_choice *ch
 	return buf_error(dst) ? "" : dst->data;
 }
 
-/* Variables that set flags of the daemon must not set flags of the dump. */
-static void environment_clear(void)
+void remote_environment_clear(void)
 {
 	extern char **environ;
 	size_t i, kept = 0;
@@ -132,33 +172,109 @@ static void environment_clear(void)
 		environ[kept] = NULL;
 }
 
-/* Executes this program anew, with its own sampler and none of the memory of the daemon. */
-static void dump_exec(struct remote_profile_job *job, int fd)
+/* Writes a sentence for the client where its dump would write messages. */
+static void command_refuse(const struct remote_profile_job *job, const struct buf *why, int err)
 {
-	const struct process_choice *choice = &job->query.choice;
-	struct rlimit said = { .rlim_cur = SAID_BYTES, .rlim_max = SAID_BYTES };
+	const char *text = why->len && !buf_error(why) ? why->data : strerror(-err);
+
+	if (write(job->said_fd, text, strlen(text)) < 0)
+		_exit(EXIT_FAILED);
+	_exit(err == -EACCES   ? REMOTE_TARGET_REFUSED
+	      : err == -ENOENT ? EXIT_NO_TARGET
+			       : EXIT_USAGE);
+}
+
+/* The words that choose processes. */
+static void add_processes(struct words *words, struct remote_profile_job *job)
+{
 	struct buf pids = { .max = ARGUMENTS_BYTES }, workers = { .max = ARGUMENTS_BYTES };
+	struct buf why = { .max = ARGUMENTS_BYTES };
+	struct process_choice *choice = &job->query.choice;
+	struct remote_target target;
+	size_t i;
+	int err;
+
+	if (job->right.bound || job->right.by_socket || job->query.start_ticks) {
+		err = remote_target_find(&target, job, &why);
+		if (err)
+			command_refuse(job, &why, err);
+		choice->pids[0] = target.pid;
+		number_add(words, "--pid-start=", target.start_ticks);
+		word_add(words, "--pod-pids", "");
+		choice->containers.nr_pods = 0;
+	}
+	if (choice->nr_pids)
+		word_add(words, "--pid=", pids_text(&pids, choice));
+	for (i = 0; i < choice->containers.nr_pods; i++)
+		word_add(words, "--pod=", choice->containers.pods[i]);
+	if (choice->nr_workers)
+		word_add(words, "--worker=", workers_text(&workers, choice));
+}
+
+static void add_dump(struct words *words, const struct remote_profile_query *query)
+{
+	uint64_t i;
+
+	if (query->subprocesses)
+		word_add(words, "--subprocesses", "");
+	if (query->json)
+		word_add(words, "--json", "");
+	for (i = 0; i < query->locals; i++)
+		word_add(words, "--locals", "");
+}
+
+static void add_record(struct words *words, const struct remote_profile_query *query)
+{
+	char seconds[32];
+
+	snprintf(seconds, sizeof(seconds), "%.9f", (double)query->duration_ns / 1e9);
+	word_add(words, "--duration=", seconds);
+	number_add(words, "--rate=", query->rate);
+	word_add(words, "--format=", output_name(query->format));
+	word_add(words, "--output=-", "");
+	word_add(words, "--py-spy", "");
+	if (!query->subprocesses)
+		word_add(words, "--no-subprocesses", "");
+	if (query->idle)
+		word_add(words, "--wall", "");
+	if (query->idle)
+		word_add(words, "--parked", "");
+	if (query->gil)
+		word_add(words, "--gil", "");
+	if (query->threads || query->format == OUTPUT_SPEEDSCOPE)
+		word_add(words, "--threads", "");
+	if (query->first_lines)
+		word_add(words, "--function", "");
+	if (query->no_lines)
+		word_add(words, "--nolineno", "");
+}
+
+/* Executes this program anew, with its own sampler and none of the memory of the daemon. */
+static void command_exec(struct remote_profile_job *job, int fd)
+{
+	const struct remote_profile_query *query = &job->query;
+	struct rlimit said = { .rlim_cur = SAID_BYTES, .rlim_max = SAID_BYTES };
 	struct words words = { 0 };
 	sigset_t none;
-	size_t i;
 
 	word_add(&words, "bpfprof", "");
-	word_add(&words, "dump", "");
-	if (choice->nr_pids)
-		word_add(&words, "--pid=", pids_text(&pids, choice));
-	for (i = 0; i < choice->containers.nr_pods; i++)
-		word_add(&words, "--pod=", choice->containers.pods[i]);
-	if (choice->nr_workers)
-		word_add(&words, "--worker=", workers_text(&workers, choice));
-	if (job->query.native)
+	word_add(&words, job->kind == REMOTE_PROFILE_DUMP ? "dump" : "record", "");
+	add_processes(&words, job);
+	if (query->native)
 		word_add(&words, "--native", "");
+	if (query->full_filenames)
+		word_add(&words, "--full-filenames", "");
+	if (job->kind == REMOTE_PROFILE_DUMP)
+		add_dump(&words, query);
+	else
+		add_record(&words, query);
 	if (job->daemon->options->capture.host_root)
 		word_add(&words, "--host-root=", job->daemon->options->capture.host_root);
-	environment_clear();
+	remote_environment_clear();
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	/*
-	 * The few messages of the dump go to a file in memory. Its output goes through a pipe,
+	 * The few messages of the command go to a file in memory. Its output goes through a pipe,
 	 * without a limit.
 	 */
 	setrlimit(RLIMIT_FSIZE, &said);
@@ -176,10 +292,12 @@ static void child_main(struct remote_profile_job *job, int fd, pid_t parent)
 	if (getppid() != parent)
 		_exit(1);
 	daemon_child_begin(job->daemon, fd);
-	if (job->kind == REMOTE_PROFILE_DUMP)
-		dump_exec(job, fd);
+	if (remote_profile_is_command(job->kind))
+		command_exec(job, fd);
 	whole = job->kind == REMOTE_PROFILE_FILES ? remote_profile_files_write(job, fd)
-						  : profile_write(job, fd);
+		: job->kind == REMOTE_PROFILE_ATTACH || job->kind == REMOTE_PROFILE_DETACH
+			? attach_write(job, fd)
+			: profile_write(job, fd);
 	_exit(whole ? 0 : 1);
 }
 
@@ -188,8 +306,8 @@ int remote_profile_child_start(struct remote_profile_job *job)
 	int fds[2], err = 0;
 	pid_t parent = getpid();
 
-	if (job->kind == REMOTE_PROFILE_DUMP) {
-		job->said_fd = memfd_create("bpfprof-dump", MFD_CLOEXEC);
+	if (remote_profile_is_command(job->kind)) {
+		job->said_fd = memfd_create("bpfprof-messages", MFD_CLOEXEC);
 		if (job->said_fd < 0)
 			return -errno;
 	}

@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <limits.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -19,16 +19,24 @@
 #define WHY_MAX 1024
 #define PATH_DEPTH 3 /* NAMESPACE/POD/FILE */
 
+bool remote_profile_is_command(enum remote_profile_kind kind)
+{
+	return kind == REMOTE_PROFILE_DUMP || kind == REMOTE_PROFILE_RECORD;
+}
+
 void remote_profile_query_init(struct remote_profile_query *query)
 {
 	*query = (struct remote_profile_query){ .duration_ns = REMOTE_PROFILE_SECONDS_DEFAULT *
 							       NS_PER_SECOND,
+						.rate = REMOTE_PROFILE_RATE_DEFAULT,
 						.format = OUTPUT_PPROF };
 }
 
 void remote_profile_query_fini(struct remote_profile_query *query)
 {
 	process_choice_fini(&query->choice);
+	free(query->id);
+	query->id = NULL;
 }
 
 static int take_native(void *object, const char *value, struct buf *why)
@@ -71,20 +79,108 @@ static int take_pod(void *object, const char *value, struct buf *why)
 	FLAG_DURATION, AT(duration_ns),                                                            \
 		.max = REMOTE_PROFILE_SECONDS_MAX * NS_PER_SECOND,                                 \
 		.refusal = "must be a number of seconds up to 3600, or one like 30s, 5m"
+#define SWITCH_ROW(field) FLAG_CHOICE, AT(field), FLAG_WORDS("0", "1"), .refusal = "must be 1 or 0"
 
-/* Marked parameters are of a profile alone; those that are not repeatable may be given once. */
-static const struct flag parameters[] = {
-	{ "seconds", NULL, NULL, SECONDS_ROW, .marked = true },
-	{ "duration", NULL, NULL, SECONDS_ROW, .marked = true },
-	{ "format", NULL, NULL, FLAG_CUSTOM, AT(format), .marked = true, .take = take_format,
-	  .refusal = "must be " OUTPUT_NAMES },
-	{ "native", NULL, NULL, FLAG_CUSTOM, AT(native), .take = take_native,
-	  .refusal = "must be 1 or 0" },
+static const struct flag process_rows[] = {
 	{ "pid", NULL, NULL, FLAG_PIDS, CHOICE_AT(pids), .repeatable = true },
 	{ "pod", NULL, NULL, FLAG_CUSTOM, AT(choice.containers.nr_pods), .repeatable = true,
 	  .take = take_pod },
+	{ "native", NULL, NULL, FLAG_CUSTOM, AT(native), .take = take_native,
+	  .refusal = "must be 1 or 0" },
+	{ .type = FLAG_END },
+};
+
+/* The process of a command that is executed. */
+static const struct flag command_rows[] = {
+	{ "start", NULL, NULL, FLAG_NUMBER, AT(start_ticks), .refusal = "must be a number" },
+	{ "subprocesses", NULL, NULL, SWITCH_ROW(subprocesses) },
+	{ "full-filenames", NULL, NULL, SWITCH_ROW(full_filenames) },
+	{ .type = FLAG_END },
+};
+
+static const struct flag time_rows[] = {
+	{ "seconds", NULL, NULL, SECONDS_ROW },
+	{ "duration", NULL, NULL, SECONDS_ROW },
+	{ "format", NULL, NULL, FLAG_CUSTOM, AT(format), .take = take_format,
+	  .refusal = "must be " OUTPUT_NAMES },
+	{ .type = FLAG_END },
+};
+
+static const struct flag worker_rows[] = {
 	{ "worker", NULL, NULL, FLAG_PATTERNS, CHOICE_AT(workers), .repeatable = true },
 	{ .type = FLAG_END },
+};
+
+#define GROUP(rows)                                                                                \
+	{                                                                                          \
+		.type = FLAG_INCLUDE, .include = rows                                              \
+	}
+
+static const struct flag profile_parameters[] = {
+	GROUP(process_rows), GROUP(worker_rows), GROUP(time_rows), { .type = FLAG_END }
+};
+
+static const struct flag dump_parameters[] = {
+	GROUP(process_rows),
+	GROUP(worker_rows),
+	GROUP(command_rows),
+	{ "json", NULL, NULL, SWITCH_ROW(json) },
+	{ "locals", NULL, NULL, FLAG_NUMBER, AT(locals), .max = REMOTE_PROFILE_LOCALS_MAX,
+	  .refusal = "must be a number up to 8" },
+	{ .type = FLAG_END },
+};
+
+static const struct flag record_parameters[] = {
+	GROUP(process_rows),
+	GROUP(command_rows),
+	GROUP(time_rows),
+	{ "rate", NULL, NULL, FLAG_NUMBER, AT(rate), .min = 1, .max = REMOTE_PROFILE_RATE_MAX,
+	  .refusal = "must be a whole number of Hz from 1 to 1000" },
+	{ "idle", NULL, NULL, SWITCH_ROW(idle) },
+	{ "gil", NULL, NULL, SWITCH_ROW(gil) },
+	{ "threads", NULL, NULL, SWITCH_ROW(threads) },
+	{ "function", NULL, NULL, SWITCH_ROW(first_lines) },
+	{ "nolineno", NULL, NULL, SWITCH_ROW(no_lines) },
+	{ .type = FLAG_END },
+};
+
+#define LEASE_ROW                                                                                  \
+	FLAG_DURATION, AT(duration_ns), .max = REMOTE_PROFILE_LEASE_SECONDS * NS_PER_SECOND,       \
+					.refusal = "must be a number of seconds up to 900"
+
+/* The process of a recording of memory. */
+static const struct flag detach_parameters[] = {
+	{ "pid", NULL, NULL, FLAG_PIDS, CHOICE_AT(pids), .repeatable = true },
+	{ "start", NULL, NULL, FLAG_NUMBER, AT(start_ticks), .refusal = "must be a number" },
+	{ .type = FLAG_END },
+};
+
+static const struct flag attach_parameters[] = {
+	GROUP(detach_parameters),
+	{ "pod", NULL, NULL, FLAG_CUSTOM, AT(choice.containers.nr_pods), .repeatable = true,
+	  .take = take_pod },
+	{ "seconds", NULL, NULL, LEASE_ROW },
+	{ "duration", NULL, NULL, LEASE_ROW },
+	{ "subprocesses", NULL, NULL, SWITCH_ROW(subprocesses) },
+	{ "allocations", NULL, NULL, SWITCH_ROW(allocations) },
+	{ .type = FLAG_END },
+};
+
+static const struct flag report_parameters[] = {
+	{ "id", NULL, NULL, FLAG_TEXT, AT(id), .refusal = "must be the id of a recording" },
+	{ "table", NULL, NULL, SWITCH_ROW(table) },
+	{ "leaks", NULL, NULL, SWITCH_ROW(leaks) },
+	{ .type = FLAG_END },
+};
+
+static const struct flag no_parameters[] = { { .type = FLAG_END } };
+
+/* Those that are not repeatable may be given once. */
+static const struct flag *const parameters[REMOTE_PROFILE_NR_KINDS] = {
+	[REMOTE_PROFILE_PROFILE] = profile_parameters, [REMOTE_PROFILE_DUMP] = dump_parameters,
+	[REMOTE_PROFILE_RECORD] = record_parameters,   [REMOTE_PROFILE_FILES] = no_parameters,
+	[REMOTE_PROFILE_ATTACH] = attach_parameters,   [REMOTE_PROFILE_DETACH] = detach_parameters,
+	[REMOTE_PROFILE_REPORT] = report_parameters,
 };
 
 static size_t stars_in(const char *text)
@@ -108,35 +204,35 @@ static size_t stars_of(const struct process_choice *choice)
 }
 
 /* Each field has a bit, since two names may mean the same field. */
-static unsigned int parameter_bit(const struct flag *flag)
+static uint64_t parameter_bit(const struct flag *rows, const struct flag *flag)
 {
-	size_t i;
+	struct flag_walk walk = flag_walk(rows, NULL);
 
-	for (i = 0; parameters[i].offset != flag->offset; i++)
+	while (flag_next(&walk) && walk.flag->offset != flag->offset)
 		;
-	return 1U << i;
+	return 1ULL << walk.nr;
 }
 
 int remote_profile_query_take(struct remote_profile_query *query, enum remote_profile_kind kind,
 			      const char *name, const char *value, struct buf *why)
 {
 	__cleanup(buf_fini) struct buf reason = { .max = WHY_MAX };
-	struct flag_walk walk = flag_walk(parameters, query);
+	struct flag_walk walk = flag_walk(parameters[kind], query);
 	bool known = flag_find(&walk, name, strlen(name));
 	const struct flag *flag = walk.flag;
+	uint64_t bit = known ? parameter_bit(parameters[kind], flag) : 0;
 	int err;
 
-	if (kind == REMOTE_PROFILE_FILES || !known ||
-	    (flag->marked && kind != REMOTE_PROFILE_PROFILE)) {
+	if (!known) {
 		text_add_typed(why, name);
 		buf_add_str(why, ": no such parameter");
 		return -EINVAL;
 	}
-	if (!flag->repeatable && query->given & parameter_bit(flag)) {
+	if (!flag->repeatable && query->given & bit) {
 		buf_printf(why, "%s: is given twice", name);
 		return -EINVAL;
 	}
-	query->given |= parameter_bit(flag);
+	query->given |= bit;
 	err = flag_take(flag, query, value, &reason);
 	if (!err && stars_of(&query->choice) > REMOTE_PROFILE_STARS_MAX)
 		err = value_refuse(&reason, "there may be 8 times * in all patterns together");
@@ -153,33 +249,29 @@ int remote_profile_query_check(const struct remote_profile_query *query,
 {
 	if (kind == REMOTE_PROFILE_DUMP && !process_choice_is_set(&query->choice))
 		return value_refuse(why, "pid=, pod= or worker= is missing: which process?");
+	if (kind == REMOTE_PROFILE_REPORT && !query->id)
+		return value_refuse(why, "id= is missing: which recording?");
+	if ((kind == REMOTE_PROFILE_RECORD || kind == REMOTE_PROFILE_ATTACH ||
+	     kind == REMOTE_PROFILE_DETACH) &&
+	    query->choice.nr_pids != 1)
+		return value_refuse(why, "pid= must name one process");
+	if (query->start_ticks && (query->choice.nr_pids != 1 || query->choice.nr_workers))
+		return value_refuse(why, "start= goes with one pid=");
 	return 0;
 }
 
-int remote_profile_token_check(const char *authorization, const char *token)
+int remote_profile_query_check_bound(const struct remote_profile_query *query,
+				     enum remote_profile_kind kind, struct buf *why)
 {
-	static const char scheme[] = "Bearer";
-	size_t len, token_len = strlen(token), i;
-	unsigned int differs;
-
-	if (!authorization || strncasecmp(authorization, scheme, sizeof(scheme) - 1))
-		return -ENOENT;
-	authorization += sizeof(scheme) - 1;
-	len = strspn(authorization, " \t");
-	authorization += len;
-	if (!len || !*authorization || !token_len)
-		return -ENOENT;
-	len = strlen(authorization);
-	while (len && strchr(" \t", authorization[len - 1]))
-		len--;
-	/*
-	 * The number of steps is that of the client's bytes, so the time says nothing about the
-	 * token.
-	 */
-	differs = len != token_len;
-	for (i = 0; i < len; i++)
-		differs |= (unsigned char)authorization[i] ^ (unsigned char)token[i % token_len];
-	return differs ? -EACCES : 0;
+	if (kind == REMOTE_PROFILE_PROFILE || kind == REMOTE_PROFILE_FILES)
+		return value_refuse(why, "this token is for processes of some pods: it may ask for "
+					 "/dump, /record and /memory/");
+	if (kind == REMOTE_PROFILE_REPORT)
+		return 0;
+	if (query->choice.nr_pids != 1 || query->choice.nr_workers)
+		return value_refuse(why, "this token is for processes of some pods: pid= must name "
+					 "one of them");
+	return 0;
 }
 
 int remote_profile_path_check(const char *path)

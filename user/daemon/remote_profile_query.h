@@ -2,7 +2,7 @@
 #ifndef BPFPROF_DAEMON_REMOTE_PROFILE_QUERY_H
 #define BPFPROF_DAEMON_REMOTE_PROFILE_QUERY_H
 
-/* Parses and checks the query of /profile and /dump. Its values have the form of flags. */
+/* Parses and checks the queries of HTTP clients. Its values have the form of flags. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,21 +15,41 @@ struct buf;
 enum remote_profile_kind {
 	REMOTE_PROFILE_PROFILE,
 	REMOTE_PROFILE_DUMP,
+	REMOTE_PROFILE_RECORD,
 	REMOTE_PROFILE_FILES,
+	REMOTE_PROFILE_ATTACH, /* begins a recording of memory */
+	REMOTE_PROFILE_DETACH, /* ends it */
+	REMOTE_PROFILE_REPORT, /* its result */
 	REMOTE_PROFILE_NR_KINDS
 };
 
 #define REMOTE_PROFILE_SECONDS_DEFAULT 30
 #define REMOTE_PROFILE_SECONDS_MAX 3600
+#define REMOTE_PROFILE_LEASE_SECONDS                                                               \
+	900 /* of a recording of memory, at most, and without seconds= */
+#define REMOTE_PROFILE_RATE_DEFAULT 100
+#define REMOTE_PROFILE_RATE_MAX 1000
+#define REMOTE_PROFILE_LOCALS_MAX 8
 #define REMOTE_PROFILE_STARS_MAX 8 /* in all patterns; each one multiplies the cost of a match */
 
 struct remote_profile_query {
 	struct process_choice choice;
+	uint64_t
+		start_ticks; /* of pid: when it was started, field 22 of its stat file; 0: not given */
 	uint64_t duration_ns; /* of a profile */
-	bool native;
+	char *id; /* of a recording of memory; NULL: not given */
+	bool allocations; /* of an attach: calls of allocators, not resident memory */
+	bool table, leaks; /* of a report: no flame graph; not the peak, but what has stayed */
+	uint64_t rate; /* of a record, Hz */
+	uint64_t locals; /* of a dump, as dump --locals */
+	bool native, subprocesses, json, full_filenames; /* as the flags of dump */
+	bool idle, gil, threads, first_lines, no_lines; /* as the flags of py-spy record */
 	enum output_format format;
-	unsigned int given; /* bits of parameters that may be given once */
+	uint64_t given; /* bits of parameters that may be given once */
 };
+
+/* Does the answer come from another execution of this program? */
+bool remote_profile_is_command(enum remote_profile_kind kind);
 
 void remote_profile_query_init(struct remote_profile_query *query);
 void remote_profile_query_fini(struct remote_profile_query *query);
@@ -41,12 +61,9 @@ int remote_profile_query_take(struct remote_profile_query *query, enum remote_pr
 int remote_profile_query_check(const struct remote_profile_query *query,
 			       enum remote_profile_kind kind, struct buf *why);
 
-/*
- * Authorization: "Bearer TOKEN". 0; -EACCES: another token; -ENOENT: none. The time does not depend on
- * the place of the first wrong byte.
- */
-int remote_profile_token_check(const char *authorization, const char *token);
-
+/* The same for a token that is bound to pods: it asks about one process at a time. */
+int remote_profile_query_check_bound(const struct remote_profile_query *query,
+				     enum remote_profile_kind kind, struct buf *why);
 /*
  * A path below the folder of the daemon: folders, and then a file of a set, latest.*, or nothing for an
  * index. 0, or -ENOENT for all other paths, such as hidden and temporary files, and "..".

@@ -255,19 +255,30 @@ static void files_join(struct sets *sets)
 	sets->nr = nr;
 }
 
-int sets_read(struct sets *ret, int folder_fd, uint64_t now_seconds)
+int folder_list(DIR **ret, int above_fd, const char *name)
 {
-	int fd = openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), err;
+	int fd = openat(above_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), err;
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	struct sets sets = { 0 };
 
-	*ret = sets;
 	if (!dir) {
 		err = -errno;
 		if (fd >= 0)
 			close(fd);
 		return err;
 	}
+	*ret = dir;
+	return 0;
+}
+
+int sets_read(struct sets *ret, int folder_fd, uint64_t now_seconds)
+{
+	struct sets sets = { 0 };
+	DIR *dir;
+	int err = folder_list(&dir, folder_fd, ".");
+
+	*ret = sets;
+	if (err)
+		return err;
 	err = files_read(&sets, dir, now_seconds);
 	closedir(dir);
 	if (err) {
@@ -279,6 +290,13 @@ int sets_read(struct sets *ret, int folder_fd, uint64_t now_seconds)
 	files_join(&sets);
 	*ret = sets;
 	return 0;
+}
+
+bool set_is_too_old(const struct set *set, uint64_t now_seconds, uint64_t age_seconds)
+{
+	uint64_t end = set->start + set->seconds;
+
+	return end < now_seconds && now_seconds - end > age_seconds;
 }
 
 void sets_fini(struct sets *sets)

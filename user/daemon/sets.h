@@ -7,6 +7,7 @@
  * SETS_MAX_FILES files are read; the others are found after some of these were removed.
  */
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -37,6 +38,9 @@ struct sets {
 int sets_read(struct sets *ret, int folder_fd, uint64_t now_seconds);
 void sets_fini(struct sets *sets);
 
+/* Opens a folder in another one to be listed. 0 or -errno. */
+int folder_list(DIR **ret, int above_fd, const char *name);
+bool set_is_too_old(const struct set *set, uint64_t now_seconds, uint64_t age_seconds);
 bool set_is(const struct set *set, const struct store_name *name);
 /* name[STORE_NAME_MAX] */
 void set_file_name(char *name, const struct set *set, enum store_file file);

@@ -255,17 +255,13 @@ static int link_drop(struct store *store, enum store_file file)
 
 static int temporaries_remove(struct store *store, struct store_counts *counts)
 {
-	int fd = openat(store->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), err = 0;
 	struct dirent *entry;
 	struct stat st;
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	DIR *dir;
+	int err = folder_list(&dir, store->fd, ".");
 
-	if (!dir) {
-		err = -errno;
-		if (fd >= 0)
-			close(fd);
+	if (err)
 		return err;
-	}
 	while ((entry = readdir(dir))) {
 		if (!is_temporary(entry->d_name) ||
 		    fstatat(store->fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
@@ -395,14 +391,6 @@ int store_remove(struct store *store, const struct set *set, const struct set *n
 	return counts.remove_error;
 }
 
-static bool is_too_old(const struct set *set, uint64_t now_seconds,
-		       const struct store_limits *limits)
-{
-	uint64_t end = set->start + set->seconds;
-
-	return end < now_seconds && now_seconds - end > limits->age_seconds;
-}
-
 /* reserve: bytes, or RESERVE_AS_LAST. */
 static int prune(struct store *store, const struct store_limits *limits, uint64_t reserve,
 		 uint64_t now_seconds, struct store_counts *counts)
@@ -430,7 +418,7 @@ static int prune(struct store *store, const struct store_limits *limits, uint64_
 		if (sets.sets[i].keep)
 			continue;
 		if (counts->bytes + reserve > limits->bytes ||
-		    is_too_old(&sets.sets[i], now_seconds, limits))
+		    set_is_too_old(&sets.sets[i], now_seconds, limits->age_seconds))
 			set_remove(store, &sets.sets[i], counts);
 	}
 	sets_fini(&sets);

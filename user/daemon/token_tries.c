@@ -51,11 +51,3 @@ void token_tries_wrong(struct token_tries *tries, const struct http_address *add
 	entry->nr_wrong++;
 	entry->last_ns = now_ns;
 }
-
-void token_tries_right(struct token_tries *tries, const struct http_address *address)
-{
-	const struct token_try *found = entry_find(tries, address);
-
-	if (found)
-		tries->all[found - tries->all] = (struct token_try){ 0 };
-}

@@ -4,9 +4,9 @@
 
 /*
  * Wrong tokens by address of the client. After TOKEN_TRIES_FREE of them an address has to wait before
- * its next token is looked at: 1 s, then twice as long each time, TOKEN_TRIES_MAX_SECONDS at most. The
- * right token, or TOKEN_TRIES_KEEP_SECONDS without a wrong one, ends that. When the table is full, the
- * address whose last wrong token is the oldest is forgotten.
+ * its next token is looked at: 1 s, then twice as long each time, TOKEN_TRIES_MAX_SECONDS at most.
+ * TOKEN_TRIES_KEEP_SECONDS without a wrong one end that. A right token does not: whoever has one could guess
+ * others without limit. When the table is full, the address whose last wrong token is the oldest is forgotten.
  */
 
 #include <stddef.h>
@@ -35,6 +35,5 @@ uint64_t token_tries_wait_ns(const struct token_tries *tries, const struct http_
 			     uint64_t now_ns);
 void token_tries_wrong(struct token_tries *tries, const struct http_address *address,
 		       uint64_t now_ns);
-void token_tries_right(struct token_tries *tries, const struct http_address *address);
 
 #endif

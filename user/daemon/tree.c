@@ -203,22 +203,6 @@ static bool may_be_folder(const struct dirent *entry)
 	return entry->d_name[0] != '.' && (entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN);
 }
 
-/* 0 or -errno. */
-static int folder_list(DIR **ret, int above_fd, const char *name)
-{
-	int fd = openat(above_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), err;
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-
-	if (!dir) {
-		err = -errno;
-		if (fd >= 0)
-			close(fd);
-		return err;
-	}
-	*ret = dir;
-	return 0;
-}
-
 /* The next entry; NULL at the end, or when the rest of the folder is counted as unread. */
 static struct dirent *entry_next(struct tree *tree, DIR *dir, struct store_counts *counts)
 {
@@ -414,14 +398,6 @@ static int entry_remove(struct tree *tree, struct entry *entry, struct store_cou
 	return 0;
 }
 
-static bool is_too_old(const struct set *set, uint64_t now_seconds,
-		       const struct store_limits *limits)
-{
-	uint64_t end = set->start + set->seconds;
-
-	return end < now_seconds && now_seconds - end > limits->age_seconds;
-}
-
 void tree_prune(struct tree *tree, const struct store_limits *limits, uint64_t reserve,
 		uint64_t now_seconds, struct store_counts *counts)
 {
@@ -436,7 +412,7 @@ void tree_prune(struct tree *tree, const struct store_limits *limits, uint64_t r
 		if (entry->gone || entry->set.keep)
 			continue;
 		fits = tree->bytes + reserve <= limits->bytes &&
-		       !is_too_old(&entry->set, now_seconds, limits);
+		       !set_is_too_old(&entry->set, now_seconds, limits->age_seconds);
 		if (fits && !entry->future) /* the entries after it are within the limits, too */
 			break;
 		err = fits ? 0 : entry_remove(tree, entry, counts);

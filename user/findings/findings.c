@@ -550,7 +550,11 @@ void findings_of_kill(struct findings *findings, const struct kill_fact *fact)
 		snprintf(by, sizeof(by), "by the OOM killer");
 	else if (fact->sender)
 		snprintf(by, sizeof(by), "by %s (pid %u)", fact->sender, fact->sender_pid);
-	if (fact->limit_bytes)
+	if (fact->limit_bytes && fact->used_bytes)
+		snprintf(limit, sizeof(limit), "; %s used %s of its limit of %s",
+			 fact->limit_above ? "a cgroup above its own" : "its cgroup",
+			 size(fact->used_bytes).text, size(fact->limit_bytes).text);
+	else if (fact->limit_bytes)
 		snprintf(limit, sizeof(limit), "; the limit of its cgroup is %s",
 			 size(fact->limit_bytes).text);
 	if (fact->holder)

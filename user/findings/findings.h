@@ -174,7 +174,10 @@ struct kill_fact {
 	const char *sender; /* the name of the sender; NULL: the kernel */
 	uint32_t sender_pid;
 	uint64_t held_bytes;
-	uint64_t limit_bytes; /* of its cgroup, 0: none */
+	bool limit_above; /* the limit is that of a cgroup above its own */
+	uint64_t limit_bytes; /* 0: none */
+	uint64_t
+		used_bytes; /* by the cgroup then, with its other processes and files; 0: not known */
 	const char *holder; /* the function that held the most; NULL: not known */
 	uint64_t holder_bytes;
 };

@@ -55,10 +55,11 @@ void loader_wait_find(struct loader_wait *ret, const struct waker_link *links, s
 	const struct search s = {
 		.loader = ret, .links = links, .nr = nr, .is_child = is_child, .arg = arg
 	};
-	const struct waker_link *link;
+	const struct waker_link *link = links;
+	size_t i;
 
 	*ret = (struct loader_wait){ 0 };
-	for (link = links; link < links + nr; link++) {
+	for (i = 0; i < nr; i++, link++) {
 		if (link->pid != pid || link->tid != pid)
 			continue;
 		if (is_child(arg, link->by_pid))

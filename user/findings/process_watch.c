@@ -19,7 +19,13 @@
 #include "profile/aggregate.h"
 #include "ray/worker_match.h"
 
-#define TICK_NS (NS_PER_SECOND / 2)
+/*
+ * A series of memory keeps MEMORY_POINTS points, so more frequent reads would be thrown away. The longest
+ * interval bounds what is not seen of a process that ends.
+ */
+#define TICK_SHARE 16 /* of the time since the begin */
+#define TICK_MIN_NS (NS_PER_SECOND / 2)
+#define TICK_MAX_NS (2 * NS_PER_SECOND)
 #define READ_SHARE 100 /* reads take at most a hundredth of the time */
 #define READ_SAVED_NS (NS_PER_SECOND / 50)
 #define GIL_SUSPECT_SAMPLES 20
@@ -37,7 +43,8 @@ struct process_watch {
 	uint32_t nr_groups;
 	uint32_t next; /* the process to read next */
 	struct budget reading;
-	uint64_t tick_ns;
+	uint64_t begin_ns; /* of the first tick */
+	uint64_t tick_ns; /* the next tick */
 	uint64_t nr_left_out;
 	uint64_t nr_limits_hidden;
 	/* Begin of the watch, in CLOCK_BOOTTIME like the starts of processes. */
@@ -386,20 +393,22 @@ static void processes_read(struct process_watch *watch, uint64_t now_ns, bool al
 {
 	uint32_t nr = (uint32_t)watch->processes.nr, i;
 	struct watched_process *process = (void *)watch->processes.oldest;
-	uint64_t begin_ns;
+	uint64_t begin_ns, end_ns;
 
 	if (!nr)
 		return;
 	watch->next %= nr;
 	for (i = 0; i < watch->next; i++)
 		process = hash_table_next(process);
+	begin_ns = time_thread_cpu_ns();
 	for (i = 0; i < nr; i++) {
 		if (!all &&
 		    !budget_allows(&watch->reading, READ_SHARE, READ_SAVED_NS, time_monotonic_ns()))
 			break;
-		begin_ns = time_thread_cpu_ns();
 		process_read(watch, process, now_ns);
-		budget_spend(&watch->reading, time_thread_cpu_ns() - begin_ns);
+		end_ns = time_thread_cpu_ns();
+		budget_spend(&watch->reading, end_ns - begin_ns);
+		begin_ns = end_ns;
 		process = hash_table_next(process) ?: (void *)watch->processes.oldest;
 	}
 	watch->next += i;
@@ -413,13 +422,25 @@ static void groups_read(struct process_watch *watch)
 		group_read(&watch->groups[i]);
 }
 
+static uint64_t tick_interval(struct process_watch *watch, uint64_t now_ns)
+{
+	uint64_t interval_ns;
+
+	if (!watch->begin_ns)
+		watch->begin_ns = now_ns;
+	interval_ns = (now_ns - watch->begin_ns) / TICK_SHARE;
+	if (interval_ns < TICK_MIN_NS)
+		return TICK_MIN_NS;
+	return interval_ns < TICK_MAX_NS ? interval_ns : TICK_MAX_NS;
+}
+
 void process_watch_tick(struct process_watch *watch, uint64_t now_ns)
 {
 	uint64_t begin_ns;
 
 	if (now_ns < watch->tick_ns)
 		return;
-	watch->tick_ns = now_ns + TICK_NS;
+	watch->tick_ns = now_ns + tick_interval(watch, now_ns);
 	if (budget_allows(&watch->reading, READ_SHARE, READ_SAVED_NS, now_ns)) {
 		begin_ns = time_thread_cpu_ns();
 		suspects_find(watch);

@@ -277,7 +277,7 @@ static uint64_t state_ns(const struct profile *profile, uint32_t kernel_pid, uin
 
 	for (i = 0; i < profile->nr_samples; i++) {
 		s = &profile->samples[i];
-		if (s->sleeper == sleeper &&
+		if (s->sleeper == sleeper && !profile_stack_is_of_tasks(profile, s->stack) &&
 		    profile->processes[s->process].kernel_pid == kernel_pid)
 			ns += s->value_ns;
 	}

@@ -77,14 +77,13 @@ static void place_see(struct place *place, const struct profile *profile, uint32
 }
 
 /* False: the stack does not show why the program waits. */
-static bool place_of(const struct profile *profile, const struct profile_stack *stack,
-		     struct place *ret)
+static bool place_of(const struct profile *profile, uint32_t stack, struct place *ret)
 {
 	struct place place = { .function = NONE, .line = NONE };
-	uint32_t i;
+	uint32_t at;
 
-	for (i = profile_wait_first(profile, stack); i < stack->nr; i++)
-		place_see(&place, profile, profile->stack_locations[stack->first + i]);
+	stack_each(at, profile->stack_callers, profile_wait_part(profile, stack))
+		place_see(&place, profile, profile->stack_locations[at]);
 	if (place.line == NONE)
 		place.line = place.function;
 	*ret = place;
@@ -107,7 +106,7 @@ int wait_place_find(const struct profile *profile, uint32_t kernel_pid, struct w
 		s = &profile->samples[i];
 		if (s->sleeper != PROFILE_FIRST_SLEEPS ||
 		    profile->processes[s->process].kernel_pid != kernel_pid ||
-		    !place_of(profile, &profile->stacks[s->stack], &place))
+		    !place_of(profile, s->stack, &place))
 			continue;
 		ns[place.line] += s->value_ns;
 		if (ns[place.line] > best.ns)

@@ -17,7 +17,8 @@ const KINDS = [
 	{ label: "thread", hsl: [262, 16, 80] },
 ];
 const LEGEND = [5, 3, 2, 1, 4];
-const calls = data.unit !== undefined; // counted things, samples of time otherwise
+const unit = data.unit; // without a moment of a time line
+const calls = unit !== undefined; // counted things, samples of time otherwise
 
 const diff = data.diff; // two profiles: widths are those of both together, in diff.unit
 
@@ -477,11 +478,12 @@ function showLegend() {
 		if (!data.kinds.includes(String(kind)))
 			continue;
 		const item = element("li"), mark = element("i"), [h, s, l] = KINDS[kind].hsl;
+		const label = kind === 5 && data.unit !== unit ? "call or label" : KINDS[kind].label;
 		mark.style.background = `hsl(${h}, ${s}%, ${l}%)`;
-		item.append(mark, KINDS[kind].label);
+		item.append(mark, label);
 		if (kind !== 4) {
 			item.append(" ", element("b", percent(shares[kind], all)));
-			item.title = `${data.unit === "call" ? "Calls" : data.unit === "byte" ? "Bytes" : "Samples"} whose innermost frame is ${KINDS[kind].label}`;
+			item.title = `${data.unit === "call" ? "Calls" : data.unit === "byte" ? "Bytes" : "Samples"} whose innermost frame is ${label}`;
 		} else {
 			item.title = "[truncated]: the outer part of the stack is missing; [unmerged]: native and Python frames did not pair up; [no stack]: none was taken";
 		}
@@ -620,10 +622,11 @@ loadState();
 if (!view.hidden)
 	draw();
 
-// For the time line: shows other values, one for each run and one for the other stacks.
+// For the time line: shows other values, in bytes, one for each run and one for the other stacks.
 let given = null;
 function show(values) {
 	given = given || own.slice();
+	data.unit = values ? "byte" : unit;
 	own.set(given);
 	if (values)
 		tree.leaves.forEach((leaf, run) => { own[leaf] = values[run]; });

@@ -44,16 +44,7 @@ int folded_write(FILE *out, const struct profile *profile, const struct output_o
 					   .process = process_text,
 					   .container = add_pod,
 					   .threads = options->threads };
-	struct stack_order order;
-	int err;
+	int err = write_stats(out, profile->stats);
 
-	err = write_stats(out, profile->stats);
-	if (err)
-		return err;
-	err = stack_order_init(&order, profile, &rules);
-	if (err)
-		return err;
-	stack_order_write(&order, out);
-	stack_order_fini(&order);
-	return 0;
+	return err ? err : stack_order_write(out, profile, &rules);
 }

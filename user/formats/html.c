@@ -52,27 +52,22 @@ static void write_number(FILE *out, uint64_t value)
 static void write_stacks(FILE *out, const struct stack_order *order, const struct output_diff *diff)
 {
 	uint64_t nr_nodes = 0, total_ns = 0;
-	struct stack_path path, counted;
+	const struct stack_path *path;
 	struct stack_run run;
-	uint32_t text, depth;
+	uint32_t i;
 	size_t pos = 0;
 
 	fputs(",\n\"stacks\":\"", out);
 	while (stack_order_next(order, &pos, &run)) {
-		stack_path_init(&path, order, run.sample);
-		for (depth = 0; depth < run.shared; depth++)
-			stack_path_next(&path);
-		counted = path;
-		while (stack_path_next(&counted))
-			depth++;
+		path = stack_path_get(order, run.sample);
 		write_number(out, run.shared);
-		write_number(out, depth - run.shared);
-		while ((text = stack_path_next(&path)))
-			write_number(out, text - 1);
+		write_number(out, path->nr - run.shared);
+		for (i = run.shared; i < path->nr; i++)
+			write_number(out, path->texts[i] - 1);
 		write_number(out, diff ? run.count - run.value_ns : run.count);
 		if (diff)
 			write_number(out, run.value_ns);
-		nr_nodes += depth - run.shared;
+		nr_nodes += path->nr - run.shared;
 		total_ns = capped_add(total_ns, run.value_ns);
 	}
 	fprintf(out, "\",\n\"nodes\":%" PRIu64 ",\"ns\":%" PRIu64, nr_nodes, total_ns);

@@ -51,7 +51,9 @@ static void write_moments(FILE *out, const struct profile_history *history,
 {
 	size_t i;
 
-	fputs(",\n\"timeline\":{\"what\":", out);
+	fputs(",\n\"timeline\":{\"subject\":", out);
+	text_json(out, history->subject);
+	fputs(",\n\"what\":", out);
 	text_json(out, history->what);
 	fputs(",\n\"ms\":[", out);
 	for (i = 0; i < history->nr_moments; i++)

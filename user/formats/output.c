@@ -44,6 +44,11 @@ enum output_format output_format_by_name(const char *name)
 	return OUTPUT_INVALID;
 }
 
+const char *output_name(enum output_format format)
+{
+	return formats[format].name;
+}
+
 const char *output_suffix(enum output_format format)
 {
 	return formats[format].suffix;

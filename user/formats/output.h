@@ -71,6 +71,7 @@ struct output_options {
 	bool threads; /* THREAD-TID frames in collapsed stacks */
 	bool native; /* .raw: native frames too */
 	bool several; /* .raw: several processes: root frames `process PID:"CMDLINE"` */
+	bool py_spy; /* .svg, .speedscope.json, .raw: as py-spy writes them (py_spy.h) */
 	const struct output_diff *diff; /* .html and .svg of two profiles; else NULL */
 	const char *title; /* flame graph's heading; NULL = made from the profile */
 	const char *caption; /* beside it; NULL = made from the profile */
@@ -82,6 +83,7 @@ struct output_options {
  */
 enum output_format output_format_by_name(const char *name);
 enum output_format output_format_by_path(const char *path);
+const char *output_name(enum output_format format);
 const char *output_suffix(enum output_format format); /* "" of OUTPUT_INVALID */
 const char *output_content_type(enum output_format format);
 bool output_has_suffix(const char *path, const char *suffix); /* and something before it */

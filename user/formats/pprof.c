@@ -44,7 +44,6 @@ struct label {
 };
 
 #define NR_CONTAINER_LABELS 8
-#define NR_RANKS_LABELS 5
 
 struct pprof {
 	FILE *out;
@@ -61,7 +60,7 @@ struct pprof {
 	uint32_t nr_slots; /* power of two */
 	struct label *container_labels; /* NR_CONTAINER_LABELS per container */
 	uint32_t pod_pid_key;
-	struct label *ranks_labels; /* NR_RANKS_LABELS per process */
+	struct label *ranks_labels; /* RANKS_NR per process */
 };
 
 static void zip_bytes(struct pprof *w, const void *data, size_t len, int flush)
@@ -362,7 +361,7 @@ static void write_locations(struct pprof *w)
 	for (i = 0; i < w->profile->nr_locations; i++)
 		write_location(w, &w->profile->locations[i], i + 1);
 	for (i = 0; i < w->profile->nr_samples; i++) {
-		if (w->profile->stacks[w->profile->samples[i].stack].nr)
+		if (w->profile->samples[i].stack)
 			continue;
 		write_location(w, &no_frames, w->profile->nr_locations + 1);
 		break;
@@ -383,14 +382,13 @@ static void add_label(struct pprof *w, uint32_t key, uint32_t str, uint64_t num)
 /* A thread without the GIL waits for it if CPython's function for that is on its stack. */
 static const char *gil_word(const struct profile *profile, const struct profile_sample *sample)
 {
-	const struct profile_stack *stack = &profile->stacks[sample->stack];
 	const struct profile_location *location;
-	uint32_t i;
+	uint32_t at;
 
 	if (sample->gil == PROFILE_GIL_HELD)
 		return "held";
-	for (i = 0; i < stack->nr; i++) {
-		location = &profile->locations[profile->stack_locations[stack->first + i]];
+	stack_each(at, profile->stack_callers, sample->stack) {
+		location = profile_frame(profile, at);
 		if (location->kind == LOCATION_PYTHON)
 			break;
 		if (!strcmp(strtab_get(profile->strings, location->system_name), "take_gil"))
@@ -452,23 +450,13 @@ static void add_container(struct pprof *w, const struct profile_process *process
 }
 
 static void ranks_labels(struct pprof *w, const struct profile_ranks *ranks,
-			 struct label labels[NR_RANKS_LABELS])
+			 struct label labels[RANKS_NR])
 {
-	const struct {
-		const char *key;
-		uint32_t text;
-	} all[NR_RANKS_LABELS] = {
-		{ "rank", ranks->rank },
-		{ "local_rank", ranks->local_rank },
-		{ "world_size", ranks->world_size },
-		{ "slurm_job", ranks->slurm_job },
-		{ "slurm_node", ranks->slurm_node },
-	};
 	size_t i;
 
-	for (i = 0; i < NR_RANKS_LABELS; i++) {
-		labels[i].str = profile_string(w, all[i].text);
-		labels[i].key = labels[i].str ? string_index(w, all[i].key, "") : 0;
+	for (i = 0; i < RANKS_NR; i++) {
+		labels[i].str = profile_string(w, ranks->texts[i]);
+		labels[i].key = labels[i].str ? string_index(w, ranks_variables[i].label, "") : 0;
 	}
 }
 
@@ -478,16 +466,15 @@ static void make_ranks_labels(struct pprof *w)
 	size_t i;
 
 	for (i = 0; i < w->profile->nr_processes; i++)
-		ranks_labels(w, &w->profile->processes[i].ranks,
-			     w->ranks_labels + i * NR_RANKS_LABELS);
+		ranks_labels(w, &w->profile->processes[i].ranks, w->ranks_labels + i * RANKS_NR);
 }
 
 static void add_ranks(struct pprof *w, uint32_t process)
 {
-	const struct label *labels = w->ranks_labels + process * (size_t)NR_RANKS_LABELS;
+	const struct label *labels = w->ranks_labels + process * (size_t)RANKS_NR;
 	size_t i;
 
-	for (i = 0; i < NR_RANKS_LABELS; i++)
+	for (i = 0; i < RANKS_NR; i++)
 		add_label(w, labels[i].key, labels[i].str, 0);
 }
 
@@ -498,7 +485,7 @@ static void add_text(struct pprof *w, const char *key, uint32_t text)
 }
 
 /* Adds the thread that ended the wait, as the leaf names it. */
-static void add_waker(struct pprof *w, const struct profile_stack *stack)
+static void add_waker(struct pprof *w, uint32_t stack)
 {
 	const struct profile *profile = w->profile;
 	const size_t begin = sizeof(WAKERS_BEGIN) - 1;
@@ -506,10 +493,9 @@ static void add_waker(struct pprof *w, const struct profile_stack *stack)
 	const char *leaf;
 	size_t len;
 
-	if (!profile_wait_first(profile, stack))
+	if (profile_wait_part(profile, stack) == stack)
 		return;
-	leaf = strtab_get(profile->strings,
-			  profile->locations[profile->stack_locations[stack->first]].name);
+	leaf = strtab_get(profile->strings, profile_frame(profile, stack)->name);
 	len = strlen(leaf);
 	if (len <= begin || strncmp(leaf, WAKERS_BEGIN, begin) || len > INT_MAX ||
 	    leaf[len - 1] != ']')
@@ -567,20 +553,18 @@ static void write_samples(struct pprof *w)
 	const uint32_t tid_key = profile->threads ? string_index(w, "tid", "") : 0;
 	const struct profile_process *process;
 	const struct profile_sample *sample;
-	const struct profile_stack *stack;
+	uint32_t at;
 	size_t i;
-	uint32_t j;
 
 	make_container_labels(w);
 	make_ranks_labels(w);
 	for (i = 0; i < profile->nr_samples; i++) {
 		sample = &profile->samples[i];
-		stack = &profile->stacks[sample->stack];
 		process = &profile->processes[sample->process];
 		buf_reset(&w->part);
-		for (j = 0; j < stack->nr; j++)
-			add_varint(&w->part, profile->stack_locations[stack->first + j] + 1ULL);
-		if (!stack->nr)
+		stack_each(at, profile->stack_callers, sample->stack)
+			add_varint(&w->part, profile->stack_locations[at] + 1ULL);
+		if (!sample->stack)
 			add_varint(&w->part, profile->nr_locations + 1);
 		add_bytes(&w->message, SAMPLE_LOCATION_ID, w->part.data, w->part.len);
 		add_values(w, i);
@@ -590,7 +574,7 @@ static void write_samples(struct pprof *w)
 		add_container(w, process);
 		add_ranks(w, sample->process);
 		add_call(w, sample);
-		add_waker(w, stack);
+		add_waker(w, sample->stack);
 		add_text(w, "ray_task", process->task);
 		add_text(w, "ray_role", process->ray_role);
 		if (sample->gil)
@@ -626,8 +610,7 @@ static int pprof_init(struct pprof *w, FILE *out, const struct profile *profile)
 	w->slots = calloc(w->nr_slots, sizeof(*w->slots));
 	w->container_labels = calloc(profile->nr_containers + 1,
 				     NR_CONTAINER_LABELS * sizeof(*w->container_labels));
-	w->ranks_labels =
-		calloc(profile->nr_processes + 1, NR_RANKS_LABELS * sizeof(*w->ranks_labels));
+	w->ranks_labels = calloc(profile->nr_processes + 1, RANKS_NR * sizeof(*w->ranks_labels));
 	if (!w->functions || !w->slots || !w->container_labels || !w->ranks_labels ||
 	    strtab_new(&w->strings, MAX_STRING_BYTES))
 		return -ENOMEM;

@@ -34,6 +34,7 @@ static const struct {
 	OF(TEXT, "world_size", process.ranks.world_size),
 	OF(TEXT, "slurm_job", process.ranks.slurm_job),
 	OF(TEXT, "slurm_node", process.ranks.slurm_node),
+	OF(TEXT, "slurm_task", process.ranks.slurm_task),
 	OF(TEXT, "ray_task", process.task),
 	OF(TEXT, "ray_role", process.ray_role),
 	OF(GIL, "gil", sample.gil),

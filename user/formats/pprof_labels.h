@@ -11,7 +11,7 @@
 
 struct strtab;
 
-#define PPROF_NR_LABELS 27
+#define PPROF_NR_LABELS 28
 
 struct pprof_labels {
 	uint32_t keys[PPROF_NR_LABELS]; /* texts in strings */

@@ -135,7 +135,8 @@ static bool is_place(const char *name)
 static bool is_memory(const char *name)
 {
 	return !strcmp(name, MEMORY_BEFORE) || !strcmp(name, MEMORY_SHARED) ||
-	       !strcmp(name, MEMORY_LOST) || !strcmp(name, MEMORY_DRIFT);
+	       !strcmp(name, MEMORY_LOST) || !strcmp(name, MEMORY_SWAPPED) ||
+	       !strcmp(name, MEMORY_DRIFT);
 }
 
 void profile_read_kind(struct profile_read *read, struct profile_location *location)

@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/strtab.h"
 #include "base/text.h"
+#include "formats/py_spy.h"
 #include "formats/stack_order.h"
 #include "profile/profile.h"
 
@@ -59,16 +60,6 @@ static void raw_native(struct buf *dst, const struct profile *profile,
 		location->line);
 }
 
-static void raw_process(struct buf *dst, const struct profile *profile,
-			const struct profile_process *process)
-{
-	const char *cmdline = strtab_get(profile->strings, process->cmdline);
-
-	buf_printf(dst, "process %u:\"", process->pid);
-	text_add_part(dst, *cmdline ? cmdline : strtab_get(profile->strings, process->comm));
-	buf_add_char(dst, '"');
-}
-
 void raw_frame(struct buf *dst, const struct profile *profile,
 	       const struct profile_location *location, bool native)
 {
@@ -82,17 +73,12 @@ int raw_write(FILE *out, const struct profile *profile, const struct output_opti
 {
 	const struct stack_rules rules = {
 		.location = options->native ? raw_native : raw_python,
-		.process = options->several ? raw_process : NULL,
+		.process = options->several ? py_spy_process : NULL,
 		.need_frames = true,
 		.no_wakers = true,
 	};
-	struct stack_order order;
-	int err;
 
-	err = stack_order_init(&order, profile, &rules);
-	if (err)
-		return err;
-	stack_order_write(&order, out);
-	stack_order_fini(&order);
-	return 0;
+	const struct stack_rules same = py_spy_rules(options);
+
+	return stack_order_write(out, profile, options->py_spy ? &same : &rules);
 }

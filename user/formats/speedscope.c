@@ -2,6 +2,7 @@
 #include "formats/output.h"
 
 #include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/capped.h"
 #include "base/strtab.h"
 #include "base/text.h"
@@ -16,7 +17,8 @@
 
 #define MAX_TEXT_BYTES (1U << 20)
 
-static void write_frames(FILE *out, const struct profile *profile)
+static void write_frames(FILE *out, const struct profile *profile,
+			 const struct output_options *options)
 {
 	const struct profile_location *location;
 	struct buf text;
@@ -26,7 +28,10 @@ static void write_frames(FILE *out, const struct profile *profile)
 	for (i = 0; i < profile->nr_locations; i++) {
 		location = &profile->locations[i];
 		buf_reset(&text);
-		frame_text(&text, profile, location);
+		if (options->py_spy)
+			text_add_part(&text, strtab_get(profile->strings, location->name));
+		else
+			frame_text(&text, profile, location);
 		fputs(i ? ",\n{\"name\":" : "{\"name\":", out);
 		text_json(out, text.len && !buf_error(&text) ? text.data : "?");
 		if (location->file) {
@@ -61,35 +66,58 @@ static bool same_owner(const struct profile *profile, const struct profile_sampl
 	return a->process == b->process && (!profile->threads || a->tid == b->tid);
 }
 
-static void write_name(FILE *out, const struct profile *profile,
-		       const struct profile_sample *sample)
+/* `Thread TID "NAME"`, with `Process PID` before it where there are several. */
+static void add_py_spy_name(struct buf *dst, const struct profile *profile,
+			    const struct profile_sample *sample, bool several)
+{
+	if (several)
+		buf_printf(dst, "Process %u ", profile->processes[sample->process].pid);
+	buf_printf(dst, "Thread %u \"", sample->tid);
+	text_add_part(dst, strtab_get(profile->strings, sample->thread));
+	buf_add_char(dst, '"');
+}
+
+static void add_name(struct buf *dst, const struct profile *profile,
+		     const struct profile_sample *sample)
 {
 	const struct profile_process *process = &profile->processes[sample->process];
+
+	process_text(dst, profile, process);
+	buf_printf(dst, " (pid %u)", process->pid);
+	if (profile->threads) {
+		buf_add_char(dst, ' ');
+		thread_text(dst, strtab_get(profile->strings, sample->thread), sample->tid);
+	}
+	if (process->container) {
+		buf_add_str(dst, " in ");
+		container_text(dst, profile, process);
+	}
+}
+
+static void write_name(FILE *out, const struct profile *profile,
+		       const struct profile_sample *sample, const struct output_options *options)
+{
 	struct buf text;
 
 	buf_init(&text, MAX_TEXT_BYTES);
-	process_text(&text, profile, process);
-	buf_printf(&text, " (pid %u)", process->pid);
-	if (profile->threads) {
-		buf_add_char(&text, ' ');
-		thread_text(&text, strtab_get(profile->strings, sample->thread), sample->tid);
-	}
-	if (process->container) {
-		buf_add_str(&text, " in ");
-		container_text(&text, profile, process);
-	}
+	if (options->py_spy)
+		add_py_spy_name(&text, profile, sample, options->several);
+	else
+		add_name(&text, profile, sample);
 	text_json(out, buf_error(&text) ? "?" : text.data);
 	buf_fini(&text);
 }
 
-static void write_stack(FILE *out, const struct profile *profile, uint32_t index)
+/* Root first. room: for the deepest stack. */
+static void write_stack(FILE *out, const struct profile *profile, uint32_t stack, uint32_t *room)
 {
-	const struct profile_stack *stack = &profile->stacks[index];
-	uint32_t i;
+	uint32_t at, nr = 0;
 
+	stack_each(at, profile->stack_callers, stack)
+		room[nr++] = profile->stack_locations[at];
 	putc('[', out);
-	for (i = stack->nr; i-- > 0;)
-		fprintf(out, i ? "%u," : "%u", profile->stack_locations[stack->first + i]);
+	while (nr-- > 0)
+		fprintf(out, nr ? "%u," : "%u", room[nr]);
 	putc(']', out);
 }
 
@@ -116,7 +144,7 @@ static const char *unit(const struct profile *profile)
 }
 
 static void write_profile(FILE *out, const struct profile *profile, const uint32_t *order,
-			  size_t nr)
+			  size_t nr, uint32_t *room, const struct output_options *options)
 {
 	uint64_t total = 0;
 	size_t i;
@@ -124,13 +152,13 @@ static void write_profile(FILE *out, const struct profile *profile, const uint32
 	for (i = 0; i < nr; i++)
 		total = capped_add(total, weight(profile, order[i]));
 	fputs("{\"type\":\"sampled\",\"name\":", out);
-	write_name(out, profile, &profile->samples[order[0]]);
+	write_name(out, profile, &profile->samples[order[0]], options);
 	fprintf(out, ",\"unit\":\"%s\",\"startValue\":0,\"endValue\":%" PRIu64, unit(profile),
 		total);
 	fputs(",\"samples\":[", out);
 	for (i = 0; i < nr; i++) {
 		fputs(i ? ",\n" : "\n", out);
-		write_stack(out, profile, profile->samples[order[i]].stack);
+		write_stack(out, profile, profile->samples[order[i]].stack, room);
 	}
 	fputs("],\n\"weights\":[", out);
 	for (i = 0; i < nr; i++)
@@ -138,7 +166,8 @@ static void write_profile(FILE *out, const struct profile *profile, const uint32
 	fputs("]}", out);
 }
 
-static void write_profiles(FILE *out, const struct profile *profile, const uint32_t *order)
+static void write_profiles(FILE *out, const struct profile *profile, const uint32_t *order,
+			   uint32_t *room, const struct output_options *options)
 {
 	size_t first, end;
 
@@ -149,7 +178,7 @@ static void write_profiles(FILE *out, const struct profile *profile, const uint3
 				break;
 		if (first)
 			fputs(",\n", out);
-		write_profile(out, profile, order + first, end - first);
+		write_profile(out, profile, order + first, end - first, room, options);
 	}
 	/* The viewer needs at least one profile. */
 	if (!profile->nr_samples)
@@ -188,10 +217,12 @@ static void write_caption(FILE *out, const struct profile *profile,
 
 int speedscope_write(FILE *out, const struct profile *profile, const struct output_options *options)
 {
-	uint32_t *order = calloc(profile->nr_samples + 1, sizeof(*order));
+	__cleanup(free_mem) uint32_t *room =
+		calloc(profile_max_depth(profile) + 1UL, sizeof(*room));
+	__cleanup(free_mem) uint32_t *order = calloc(profile->nr_samples + 1, sizeof(*order));
 	uint32_t i;
 
-	if (!order)
+	if (!order || !room)
 		return -ENOMEM;
 	for (i = 0; i < profile->nr_samples; i++)
 		order[i] = i;
@@ -201,10 +232,9 @@ int speedscope_write(FILE *out, const struct profile *profile, const struct outp
 	fputs(",\"exporter\":\"bpfprof\",\"activeProfileIndex\":0", out);
 	write_stats(out, profile->stats);
 	fputs(",\n\"shared\":{\"frames\":[\n", out);
-	write_frames(out, profile);
+	write_frames(out, profile, options);
 	fputs("]},\n\"profiles\":[\n", out);
-	write_profiles(out, profile, order);
+	write_profiles(out, profile, order, room, options);
 	fputs("]}\n", out);
-	free(order);
 	return 0;
 }

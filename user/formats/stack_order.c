@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "base/capped.h"
+#include "base/map.h"
 #include "base/strtab.h"
 #include "base/text.h"
 #include "formats/profile_text.h"
@@ -15,14 +16,9 @@
 
 #define MAX_TEXT_BYTES (64U << 20)
 #define MAX_ONE_TEXT (4 * TEXT_MAX)
-
-/* The next element of a struct stack_path. */
-enum {
-	STEP_CONTAINER,
-	STEP_PROCESS,
-	STEP_THREAD,
-	STEP_FRAMES,
-};
+#define MAX_NESTED 32
+#define MAX_PROCESSES (1U << 24) /* that are looked for as parents */
+#define ABOVE_FRAMES (2 + MAX_NESTED) /* texts of a container, processes and a thread */
 
 /*
  * Keeps a text with its kind in front, so that equal words of different kinds are different texts.
@@ -39,6 +35,24 @@ static uint32_t intern(struct stack_order *order, struct buf *text, unsigned int
 	buf_reset(text);
 	buf_add_char(text, prefix);
 	return id;
+}
+
+/* Pids that were reused can make a circle, which MAX_NESTED bounds. */
+static void find_parents(struct stack_order *order)
+{
+	const struct profile *profile = order->profile;
+	struct map entries; /* of the last process with that pid */
+	uint32_t i, parent;
+
+	map_init(&entries, MAX_PROCESSES);
+	for (i = 0; i < profile->nr_processes; i++)
+		if (map_set(&entries, profile->processes[i].pid, i))
+			break; /* without memory it has no frame */
+	for (i = 0; i < profile->nr_processes; i++)
+		if (profile->processes[i].parent &&
+		    map_find(&entries, profile->processes[i].parent, &parent))
+			order->parents[i] = parent + 1;
+	map_fini(&entries);
 }
 
 static void intern_locations(struct stack_order *order, const struct stack_rules *rules,
@@ -60,8 +74,9 @@ static void intern_locations(struct stack_order *order, const struct stack_rules
 		order->containers[i] = intern(order, text, TEXT_PROCESS);
 	}
 	for (i = 0; order->threads && i < profile->nr_samples; i++) {
-		thread_text(text, strtab_get(profile->strings, profile->samples[i].thread),
-			    profile->samples[i].tid);
+		(rules->thread ?: thread_text)(
+			text, strtab_get(profile->strings, profile->samples[i].thread),
+			profile->samples[i].tid);
 		order->threads[i] = intern(order, text, TEXT_THREAD);
 	}
 }
@@ -121,69 +136,99 @@ out:
 	return err;
 }
 
-void stack_path_init(struct stack_path *path, const struct stack_order *order, uint32_t sample)
+/* The number of processes from the outermost that is known down to this one. */
+static unsigned int process_depth(const struct stack_order *order, uint32_t process)
 {
-	const struct profile *profile = order->profile;
-	const struct profile_stack *stack = &profile->stacks[profile->samples[sample].stack];
+	unsigned int depth = 1;
 
-	*path = (struct stack_path){
-		.order = order,
-		.sample = sample,
-		.left = stack->nr,
-		.end = order->no_wakers ? profile_wait_first(profile, stack) : 0,
-	};
+	for (; order->parents[process] && depth < MAX_NESTED; depth++)
+		process = order->parents[process] - 1;
+	return depth;
 }
 
-uint32_t stack_path_next(struct stack_path *path)
+/* The frame of the process that is so many generations above this one. */
+static uint32_t ancestor_text(const struct stack_order *order, uint32_t process,
+			      unsigned int generations)
 {
-	const struct stack_order *order = path->order;
-	const struct profile *profile = order->profile;
-	const struct profile_sample *sample = &profile->samples[path->sample];
-	const uint32_t *locations = profile->stack_locations + profile->stacks[sample->stack].first;
-	uint32_t text;
+	while (generations--)
+		process = order->parents[process] - 1;
+	return order->processes[process];
+}
 
-	if (path->step == STEP_CONTAINER) {
-		path->step = STEP_PROCESS;
-		text = order->containers[sample->process];
-		if (text)
-			return text;
+static void text_put(struct stack_path *path, uint32_t text)
+{
+	if (text)
+		path->texts[path->nr++] = text;
+}
+
+static void path_read(struct stack_path *path, const struct stack_order *order, uint32_t sample)
+{
+	const struct profile *profile = order->profile;
+	const struct profile_sample *s = &profile->samples[sample];
+	uint32_t stack = order->no_wakers ? profile_wait_part(profile, s->stack) : s->stack;
+	uint32_t at, first, i;
+
+	path->sample = sample;
+	path->nr = 0;
+	text_put(path, order->containers[s->process]);
+	for (i = process_depth(order, s->process); i-- > 0;)
+		text_put(path, ancestor_text(order, s->process, i));
+	if (order->threads)
+		text_put(path, order->threads[sample]);
+	first = path->nr;
+	stack_each(at, profile->stack_callers, stack)
+		text_put(path, order->locations[profile->stack_locations[at]]);
+	path->nr_frames = path->nr - first;
+	for (i = 0; i < path->nr_frames / 2; i++) {
+		at = path->texts[first + i];
+		path->texts[first + i] = path->texts[path->nr - 1 - i];
+		path->texts[path->nr - 1 - i] = at;
 	}
-	if (path->step == STEP_PROCESS) {
-		path->step = STEP_THREAD;
-		text = order->processes[sample->process];
-		if (text)
-			return text;
+}
+
+const struct stack_path *stack_path_get(const struct stack_order *order, uint32_t sample)
+{
+	struct stack_path *path = &order->paths[0];
+
+	if (path->sample != sample)
+		path = &order->paths[1];
+	/* A merge sort often compares one sample with one after the other. */
+	if (path->sample != sample) {
+		path = &order->paths[order->paths[0].read_last];
+		path_read(path, order, sample);
 	}
-	if (path->step == STEP_THREAD) {
-		path->step = STEP_FRAMES;
-		if (order->threads)
-			return order->threads[path->sample];
+	path->read_last = true;
+	order->paths[path == &order->paths[0]].read_last = false;
+	return path;
+}
+
+static int paths_new(struct stack_order *order)
+{
+	size_t nr = profile_max_depth(order->profile) + ABOVE_FRAMES, i;
+
+	order->paths = calloc(2, sizeof(*order->paths));
+	for (i = 0; order->paths && i < 2; i++) {
+		order->paths[i].sample = UINT32_MAX;
+		order->paths[i].texts = calloc(nr, sizeof(*order->paths[i].texts));
+		if (!order->paths[i].texts)
+			return -ENOMEM;
 	}
-	while (path->left > path->end) {
-		text = order->locations[locations[--path->left]];
-		if (text)
-			return text;
-	}
-	return 0;
+	return order->paths ? 0 : -ENOMEM;
 }
 
 /* Compares like a comparator of qsort; *ret_shared: number of equal leading texts. */
 static int compare_paths(const struct stack_order *order, uint32_t a, uint32_t b,
 			 uint32_t *ret_shared)
 {
-	struct stack_path path_a, path_b;
-	uint32_t text_a, text_b, shared = 0;
+	const struct stack_path *x = stack_path_get(order, a), *y = stack_path_get(order, b);
+	uint32_t shared = 0;
 
-	stack_path_init(&path_a, order, a);
-	stack_path_init(&path_b, order, b);
-	for (;; shared++) {
-		text_a = stack_path_next(&path_a);
-		text_b = stack_path_next(&path_b);
-		if (text_a != text_b || !text_a)
-			break;
-	}
+	while (shared < x->nr && shared < y->nr && x->texts[shared] == y->texts[shared])
+		shared++;
 	*ret_shared = shared;
-	return text_a < text_b ? -1 : text_a > text_b;
+	if (shared == x->nr || shared == y->nr)
+		return x->nr == y->nr ? 0 : x->nr < y->nr ? -1 : 1;
+	return x->texts[shared] < y->texts[shared] ? -1 : 1;
 }
 
 static int compare_samples(const void *a, const void *b, void *arg)
@@ -196,14 +241,13 @@ static int compare_samples(const void *a, const void *b, void *arg)
 static void sort_samples(struct stack_order *order, const struct stack_rules *rules)
 {
 	const struct profile *profile = order->profile;
-	struct stack_path path;
+	const struct stack_path *path;
 	uint32_t i;
 
 	for (i = 0; i < profile->nr_samples; i++) {
-		stack_path_init(&path, order, i);
-		if (rules->need_frames)
-			path.step = STEP_FRAMES;
-		if ((!rules->zeros && !profile_weight(profile, i)) || !stack_path_next(&path))
+		path = stack_path_get(order, i);
+		if ((!rules->zeros && !profile_weight(profile, i)) ||
+		    !(rules->need_frames ? path->nr_frames : path->nr))
 			continue;
 		order->samples[order->nr_samples++] = i;
 		order->total = capped_add(order->total, profile_weight(profile, i));
@@ -223,15 +267,18 @@ int stack_order_init(struct stack_order *order, const struct profile *profile,
 		return err;
 	order->locations = calloc(profile->nr_locations + 1, sizeof(*order->locations));
 	order->processes = calloc(profile->nr_processes + 1, sizeof(*order->processes));
+	order->parents = calloc(profile->nr_processes + 1, sizeof(*order->parents));
 	order->containers = calloc(profile->nr_processes + 1, sizeof(*order->containers));
 	order->samples = calloc(profile->nr_samples + 1, sizeof(*order->samples));
 	if (rules->threads)
 		order->threads = calloc(profile->nr_samples + 1, sizeof(*order->threads));
-	if (!order->locations || !order->processes || !order->containers || !order->samples ||
-	    (rules->threads && !order->threads)) {
+	if (!order->locations || !order->processes || !order->parents || !order->containers ||
+	    !order->samples || (rules->threads && !order->threads) || paths_new(order)) {
 		stack_order_fini(order);
 		return -ENOMEM;
 	}
+	if (rules->nested)
+		find_parents(order);
 	buf_init(&text, MAX_ONE_TEXT);
 	buf_add_char(&text, '0');
 	intern_locations(order, rules, &text);
@@ -252,9 +299,15 @@ void stack_order_fini(struct stack_order *order)
 	free(order->kinds);
 	free(order->locations);
 	free(order->processes);
+	free(order->parents);
 	free(order->containers);
 	free(order->threads);
 	free(order->samples);
+	if (order->paths) {
+		free(order->paths[0].texts);
+		free(order->paths[1].texts);
+	}
+	free(order->paths);
 	*order = (struct stack_order){ .profile = NULL };
 }
 
@@ -280,22 +333,26 @@ bool stack_order_next(const struct stack_order *order, size_t *pos, struct stack
 	return true;
 }
 
-void stack_order_write(const struct stack_order *order, FILE *out)
+int stack_order_write(FILE *out, const struct profile *profile, const struct stack_rules *rules)
 {
-	struct stack_path path;
+	struct stack_order order;
+	const struct stack_path *path;
 	struct stack_run run;
-	const char *separator;
-	uint32_t text;
 	size_t pos = 0;
+	uint32_t i;
+	int err;
 
-	while (stack_order_next(order, &pos, &run)) {
-		stack_path_init(&path, order, run.sample);
-		separator = "";
-		while ((text = stack_path_next(&path))) {
-			fputs(separator, out);
-			fputs(order->names[text], out);
-			separator = ";";
+	err = stack_order_init(&order, profile, rules);
+	if (err)
+		return err;
+	while (stack_order_next(&order, &pos, &run)) {
+		path = stack_path_get(&order, run.sample);
+		for (i = 0; i < path->nr; i++) {
+			fputs(i ? ";" : "", out);
+			fputs(order.names[path->texts[i]], out);
 		}
 		fprintf(out, " %" PRIu64 "\n", run.count);
 	}
+	stack_order_fini(&order);
+	return 0;
 }

@@ -33,7 +33,10 @@ struct stack_rules {
 	/* Text of a frame in front of that; nothing added, or NULL = none. */
 	void (*container)(struct buf *dst, const struct profile *profile,
 			  const struct profile_process *process);
+	bool nested; /* before it the frames of the processes that it descends from, root first */
 	bool threads; /* a frame for the thread after the process */
+	/* Text of that frame; NULL = thread_text(). */
+	void (*thread)(struct buf *dst, const char *name, unsigned int tid);
 	bool need_frames; /* leave out samples without a frame */
 	bool zeros; /* samples that weigh nothing, too */
 	bool no_wakers; /* leave out the wakers of waits (profile/wakers.h) */
@@ -47,12 +50,14 @@ struct stack_order {
 	uint32_t nr_names; /* numbers are 1 to nr_names */
 	uint32_t *locations; /* text number per location, 0 = left out */
 	uint32_t *processes; /* per process, 0 = none */
-	uint32_t *containers; /* the same */
+	uint32_t *parents; /* per process: index + 1 of its parent, 0 = none */
+	uint32_t *containers; /* as processes */
 	uint32_t *threads; /* per sample; NULL without threads */
 	uint32_t *samples; /* indexes of samples, sorted by path */
 	size_t nr_samples; /* those whose path is not empty */
 	uint64_t total; /* their counts */
 	bool no_wakers;
+	struct stack_path *paths; /* the two that were read last */
 };
 
 /* 0 or -ENOMEM. The profile is borrowed until stack_order_fini(). */
@@ -60,16 +65,16 @@ int stack_order_init(struct stack_order *order, const struct profile *profile,
 		     const struct stack_rules *rules);
 void stack_order_fini(struct stack_order *order);
 
-/* Walks the texts of one sample, root first. */
+/* The texts of one sample, root first. */
 struct stack_path {
-	const struct stack_order *order;
 	uint32_t sample;
-	uint32_t left, end; /* the next frames are left - 1 down to end */
-	unsigned int step;
+	uint32_t nr, nr_frames; /* of these: frames */
+	uint32_t *texts; /* numbers */
+	bool read_last;
 };
 
-void stack_path_init(struct stack_path *path, const struct stack_order *order, uint32_t sample);
-uint32_t stack_path_next(struct stack_path *path); /* text number, 0 at the end */
+/* The path of a sample, until that of the next but one sample is asked for. */
+const struct stack_path *stack_path_get(const struct stack_order *order, uint32_t sample);
 
 /*
  * Gives one run of samples with equal paths after the other. *pos starts at 0. False at the end. shared
@@ -84,7 +89,7 @@ struct stack_run {
 
 bool stack_order_next(const struct stack_order *order, size_t *pos, struct stack_run *ret);
 
-/* Writes all runs as lines `ROOT;...;LEAF COUNT`. */
-void stack_order_write(const struct stack_order *order, FILE *out);
+/* Writes all runs as lines `ROOT;...;LEAF COUNT`. 0 or -ENOMEM. */
+int stack_order_write(FILE *out, const struct profile *profile, const struct stack_rules *rules);
 
 #endif

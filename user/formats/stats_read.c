@@ -19,11 +19,12 @@ static uint64_t count_of(const json_t *object, const char *key)
 	return value > 0 && value < MAX_COUNT ? (uint64_t)value : 0;
 }
 
+/* Seconds whose nanoseconds fit a signed word; as a time of day: until 2096. */
 static double seconds_of(const json_t *object, const char *key)
 {
 	double value = json_number_value(json_object_get(object, key));
 
-	return value > 0 && value < 1e9 ? value : 0;
+	return value > 0 && value < 4e9 ? value : 0;
 }
 
 /* Cleans a name: bpfprof's names are plain, but a hostile file may hold anything. */
@@ -74,6 +75,15 @@ static void agent_add(struct run_stats *to, const json_t *agent)
 	to->bpf_map_bytes = count_of(agent, "bpf_map_bytes");
 }
 
+/* Several recordings began when the first one did. */
+static void earliest_take(uint64_t *earliest_ns, double seconds)
+{
+	uint64_t ns = (uint64_t)(seconds * 1e9);
+
+	if (ns && (!*earliest_ns || ns < *earliest_ns))
+		*earliest_ns = ns;
+}
+
 uint64_t profile_read_stats(struct profile_read *read, const char *text, size_t len)
 {
 	struct strtab *strings = read->builder.strings;
@@ -102,6 +112,8 @@ uint64_t profile_read_stats(struct profile_read *read, const char *text, size_t 
 	if (name)
 		to->rest_of = text_of(strings, name);
 	agent_add(to, json_object_get(json, "agent"));
+	earliest_take(&to->start_ns, seconds_of(json, "start_seconds"));
+	earliest_take(&to->start_at_ns, seconds_of(json, "start_at_seconds"));
 	ns = (uint64_t)(seconds_of(json, "duration_seconds") * 1e9);
 	read->has_stats = true;
 	json_decref(json);

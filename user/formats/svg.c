@@ -14,6 +14,7 @@
 #include "base/vec.h"
 #include "formats/asset.h"
 #include "formats/profile_text.h"
+#include "formats/py_spy.h"
 #include "formats/stack_order.h"
 #include "profile/profile.h"
 #include "profile/stats.h"
@@ -31,6 +32,7 @@
 #define LEGEND_X 645
 #define ROW 17
 #define LINE 15
+#define LINE_CHARS 180 /* of the lines below the graph */
 #define MIN_PERMILLE 1
 /* Widest letter of the monospaced fonts named in the style, in hundredths. */
 #define CHAR_WIDTH 680
@@ -48,6 +50,7 @@ struct open_frame {
 struct svg {
 	FILE *out;
 	const struct stack_order *order;
+	const struct output_options *options;
 	const struct output_diff *diff; /* or NULL */
 	uint64_t total; /* of all counts, or of all widths of a diff */
 	double old; /* diff: weight of the first profile, up to here */
@@ -241,10 +244,10 @@ static int open_frame(struct svg *svg, uint32_t text, uint64_t at)
 
 static int walk(struct svg *svg, bool writing)
 {
-	struct stack_path path;
+	const struct stack_path *path;
 	struct stack_run run;
 	uint64_t at = 0;
-	uint32_t text, i;
+	uint32_t i;
 	size_t pos = 0;
 
 	svg->writing = writing;
@@ -253,11 +256,9 @@ static int walk(struct svg *svg, bool writing)
 		return -ENOMEM;
 	while (stack_order_next(svg->order, &pos, &run)) {
 		close_frames(svg, run.shared + 1, at);
-		stack_path_init(&path, svg->order, run.sample);
-		for (i = 0; i < run.shared; i++)
-			stack_path_next(&path);
-		while ((text = stack_path_next(&path)))
-			if (open_frame(svg, text, at))
+		path = stack_path_get(svg->order, run.sample);
+		for (i = run.shared; i < path->nr; i++)
+			if (open_frame(svg, path->texts[i], at))
 				return -ENOMEM;
 		svg->open[svg->nr_open - 1].own =
 			capped_add(svg->open[svg->nr_open - 1].own, run_width(svg, &run));
@@ -304,7 +305,7 @@ static void write_buttons(FILE *out)
 }
 
 /* Writes the kinds with their colours, right of the title. */
-static void write_legend(FILE *out, bool calls)
+static void write_legend(const struct svg *svg)
 {
 	static const struct {
 		const char *class, *label;
@@ -313,11 +314,14 @@ static void write_legend(FILE *out, bool calls)
 		      { "n", "native" },
 		      { "k", "kernel" },
 		      { "m", "marker" } };
-	unsigned int i, x;
+	const struct output_options *options = svg->options;
+	unsigned int i, x, end = sizeof(kinds) / sizeof(kinds[0]);
 
-	for (i = calls ? 0 : 1; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+	if (options->py_spy)
+		end = options->native ? 3 : 2;
+	for (i = is_of_calls(svg) ? 0 : 1; i < end; i++) {
 		x = LEGEND_X + i * 75;
-		fprintf(out,
+		fprintf(svg->out,
 			"<rect class=\"%s\" x=\"%u\" y=\"15\" width=\"10\" height=\"10\"/>"
 			"<text class=\"quiet\" x=\"%u\" y=\"24\">%s</text>\n",
 			kinds[i].class, x, x + 14, kinds[i].label);
@@ -352,6 +356,26 @@ static void write_counters(FILE *out, struct buf *lines, unsigned int y)
 	}
 }
 
+/* Breaks lines that are wider than the image, after a comma. */
+static void wrap_lines(struct buf *lines)
+{
+	char *comma = NULL;
+	size_t i, begin = 0;
+
+	for (i = 0; i < lines->len; i++) {
+		if (lines->data[i] == '\n') {
+			begin = i + 1;
+			comma = NULL;
+		} else if (i > begin + LINE_CHARS && comma) {
+			*comma = '\n';
+			begin = (size_t)(comma - lines->data) + 1;
+			comma = NULL;
+		}
+		if (lines->data[i] == ' ' && i > begin && lines->data[i - 1] == ',')
+			comma = lines->data + i;
+	}
+}
+
 static unsigned int count_lines(const struct buf *lines)
 {
 	unsigned int nr = 0;
@@ -378,7 +402,7 @@ static int write_image(struct svg *svg, const char *title, const char *caption, 
 		if (svg->diff)
 			write_diff_legend(svg->out);
 		else
-			write_legend(svg->out, is_of_calls(svg));
+			write_legend(svg);
 		fprintf(svg->out, "<g id=\"frames\" data-left=\"%u\" data-width=\"%u\">\n", MARGIN,
 			WIDTH - 2 * MARGIN);
 		err = walk(svg, true);
@@ -386,7 +410,11 @@ static int write_image(struct svg *svg, const char *title, const char *caption, 
 	} else {
 		write_text(svg->out, "", MARGIN, TOP + 13,
 			   is_of_calls(svg) ? "No call of CUDA or NCCL."
-					    : "No samples: nothing that was watched ran on a CPU.");
+			   : svg->options->py_spy
+				   ? "No samples: no Python code ran on a CPU. With idle, threads "
+				     "that "
+				     "wait are shown, too."
+				   : "No samples: nothing that was watched ran on a CPU.");
 	}
 	write_counters(svg->out, lines, bottom);
 	fputs("<script><![CDATA[\n", svg->out);
@@ -422,7 +450,7 @@ static uint64_t ns_per_sample(const struct profile *profile)
 
 int svg_write(FILE *out, const struct profile *profile, const struct output_options *options)
 {
-	const struct stack_rules rules = {
+	struct stack_rules rules = {
 		.location = frame_text,
 		.process = process_text,
 		.container = containers_differ(profile) ? container_text : NULL,
@@ -431,16 +459,20 @@ int svg_write(FILE *out, const struct profile *profile, const struct output_opti
 	struct stack_order order;
 	struct svg svg = { .out = out,
 			   .order = &order,
+			   .options = options,
 			   .diff = options->diff,
 			   .ns_per_sample = ns_per_sample(profile) };
 	struct buf caption, lines;
 	int err;
 
+	if (options->py_spy)
+		rules = py_spy_rules(options);
 	buf_init(&caption, MAX_TEXT_BYTES);
 	buf_init(&lines, MAX_TEXT_BYTES);
 	profile_caption(&caption, profile);
 	if (profile->stats)
-		stats_text(&lines, profile->stats, true);
+		stats_text(&lines, profile->stats, !options->py_spy);
+	wrap_lines(&lines);
 	err = buf_error(&caption) ? buf_error(&caption) : buf_error(&lines);
 	if (!err)
 		err = stack_order_init(&order, profile, &rules);

@@ -4,13 +4,14 @@
 (() => {
 const { data, element, bytes, show, choose, nrRuns } = window.flame;
 const $ = id => document.getElementById(id);
-const { ms, kib, peak, bands, series, what } = data.timeline;
+const { ms, kib, peak, bands, series, subject, what } = data.timeline;
 const nr = ms.length, LEFT = 62, RIGHT = 12, TOP = 18, BOTTOM = 18, CLICK = 4;
 const FONT = '11px system-ui, "Segoe UI", "Helvetica Neue", Arial, sans-serif';
 const FILLS = [[212, 52, 58], [28, 82, 60], [138, 38, 52], [352, 62, 64], [182, 40, 54], [46, 76, 58],
 	[280, 32, 64], [18, 28, 50], [325, 58, 74], [92, 36, 60]].map(([h, s, l]) => `hsl(${h}, ${s}%, ${l}%)`);
 const PALE = { "[before bpfprof]": "hsl(220, 8%, 62%)", "[shared with parent]": "hsl(220, 14%, 72%)",
-	"[drift]": "hsl(0, 0%, 50%)" }, PALE_OTHERS = "hsl(40, 10%, 68%)";
+	"[swapped out]": "hsl(280, 10%, 68%)", "[drift]": "hsl(0, 0%, 50%)",
+	"[cached by PyTorch]": "hsl(220, 14%, 72%)" }, PALE_OTHERS = "hsl(40, 10%, 68%)";
 
 // Bytes of each stack over time, and the sums by band: rows without a stack at the bottom, drift at the top.
 const lines = series.map(([run, band, ...changes]) => {
@@ -167,7 +168,7 @@ function words() {
 	if (hover >= 0 && pressed < 0 && !chosen)
 		return `${when(ms[hover])}: ${bytes(kib[hover] * 1024)}. Click for this moment, drag for a range.`;
 	if (!chosen)
-		return `Anonymous memory. The graph: ${what}. Click for a moment, drag for a range.`;
+		return `${subject}. The graph: ${what}. Click for a moment, drag for a range.`;
 	const [a, b] = chosen, by = kib[b] - kib[a];
 	if (a === b)
 		return `At ${when(ms[a])}: ${bytes(kib[a] * 1024)}${a === peak ? ", the peak" : ""}`;

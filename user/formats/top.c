@@ -35,6 +35,8 @@ struct top {
 	uint32_t *locations; /* function per location, 0 = none */
 	uint64_t *process_ns; /* sampled time per process */
 	uint64_t total_ns;
+	bool tasks; /* of asyncio, not of threads */
+	bool has_tasks; /* there are samples of these */
 };
 
 static int name_functions(struct top *top)
@@ -65,24 +67,26 @@ static void add_samples(struct top *top)
 {
 	const struct profile *profile = top->profile;
 	const struct profile_sample *sample;
-	const struct profile_stack *stack;
 	struct function *function;
-	uint32_t i, j, id, location;
-	bool in_python;
+	uint32_t i, at, id, location;
+	bool in_python, of_tasks;
 
 	for (i = 0; i < profile->nr_samples; i++) {
 		sample = &profile->samples[i];
-		stack = &profile->stacks[sample->stack];
 		in_python = false;
+		of_tasks = profile_stack_is_of_tasks(profile, sample->stack);
+		top->has_tasks |= of_tasks;
+		if (of_tasks != top->tasks)
+			continue;
 		top->total_ns += sample->value_ns;
 		top->process_ns[sample->process] += sample->value_ns;
-		for (j = 0; j < stack->nr; j++) {
-			location = profile->stack_locations[stack->first + j];
+		stack_each(at, profile->stack_callers, sample->stack) {
+			location = profile->stack_locations[at];
 			id = top->locations[location];
 			if (!id)
 				continue;
 			function = &top->functions[id];
-			if (!j)
+			if (at == sample->stack)
 				function->own_ns += sample->value_ns;
 			if (!in_python && profile->locations[location].kind == LOCATION_PYTHON) {
 				function->python_ns += sample->value_ns;
@@ -164,6 +168,17 @@ static void write_functions(struct top *top, struct buf *dst, size_t rows)
 	buf_add_str(dst,
 		    "\n  %Own  %Total       Own      Total  Python function, C in it included\n");
 	write_rows(top, dst, true, (rows + 1) / 2);
+}
+
+/* What tasks waited for, then the functions by the time of the tasks in them. */
+static void write_tasks(struct top *top, struct buf *dst, size_t rows)
+{
+	uint32_t nr = strtab_count(top->names);
+
+	qsort_r(top->functions, nr, sizeof(*top->functions), compare_functions, top);
+	buf_printf(dst, "\n  Tasks of asyncio: %.2f s in all\n", (double)top->total_ns / 1e9);
+	buf_add_str(dst, "  %Own  %Total       Own      Total  Function\n");
+	write_rows(top, dst, false, rows);
 }
 
 /* The CPU time as the kernel counts it, else the sampled time. */
@@ -300,6 +315,26 @@ static void write_processes(struct top *top, struct buf *dst, size_t rows)
 	free(order);
 }
 
+/* The numbers of tasks, whose samples add_samples() leaves out. */
+static void tasks_text(const struct top *top, struct buf *dst, size_t rows)
+{
+	struct top tasks = *top;
+	uint32_t i, nr = strtab_count(top->names);
+
+	tasks.tasks = true;
+	tasks.total_ns = 0;
+	tasks.functions = calloc(nr, sizeof(*tasks.functions));
+	tasks.process_ns = calloc(top->profile->nr_processes + 1, sizeof(*tasks.process_ns));
+	for (i = 0; tasks.functions && i < nr; i++)
+		tasks.functions[i].name = i;
+	if (tasks.functions && tasks.process_ns)
+		add_samples(&tasks);
+	if (tasks.total_ns)
+		write_tasks(&tasks, dst, rows);
+	free(tasks.functions);
+	free(tasks.process_ns);
+}
+
 void top_text(struct buf *dst, const struct profile *profile, size_t rows)
 {
 	struct top top = { .profile = profile };
@@ -318,6 +353,8 @@ void top_text(struct buf *dst, const struct profile *profile, size_t rows)
 	else
 		buf_printf(dst, "No samples: nothing that was watched %s.\n",
 			   profile->time == PROFILE_TIME_CPU ? "ran on a CPU" : "waited");
+	if (top.has_tasks)
+		tasks_text(&top, dst, rows);
 	write_processes(&top, dst, rows);
 out:
 	strtab_free(top.names);

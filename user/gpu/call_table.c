@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/capped.h"
+#include "base/time.h"
 #include "container/containers.h"
 #include "gpu/call_table_state.h"
 #include "gpu/handle_generations.h"
@@ -27,7 +28,7 @@ void call_table_process_clear(struct call_table_process *process)
 
 void call_table_process_free(struct call_table *table, struct process_entry *process)
 {
-	call_table_mappings_forget(table, process);
+	call_table_mappings_forget(table, process, time_monotonic_ns());
 	gpu_gaps_free(process->gaps);
 	hash_table_remove(&table->by_process, process);
 }
@@ -299,14 +300,14 @@ size_t call_table_nr_nodes(const struct call_table *table)
 	return gpu_graphs_nr_nodes(table->graphs);
 }
 
-bool call_table_exit(struct call_table *table, const struct bpfprof_task_id *task)
+bool call_table_exit(struct call_table *table, const struct bpfprof_task_id *task, uint64_t end_ns)
 {
 	struct process_entry *process = call_table_process_find(table, task->pid, task->start_ns);
 
 	if (!process)
 		return false;
 	table->processes[process->index].ended = true;
-	call_table_memory_forget(table, process);
+	call_table_memory_forget(table, process, end_ns ? end_ns : time_monotonic_ns());
 	return true;
 }
 
@@ -417,23 +418,42 @@ const struct call_table_process *call_table_processes(const struct call_table *t
 	return table->processes;
 }
 
-int call_table_nowhere(struct call_table *table, const struct bpfprof_gpu_key *key,
-		       const char *label, struct aggregate_call_at *ret)
+/* An input for a process as a whole. sample: its storage. */
+static struct aggregate_input whole_process(const struct call_table *table, uint32_t pid,
+					    uint64_t start_ns, struct bpfprof_sample *sample)
 {
-	const struct process_entry *process =
-		call_table_process_find(table, key->pid, key->start_ns);
+	const struct process_entry *process = call_table_process_find(table, pid, start_ns);
 	const char *name = process ? table->processes[process->index].name : NULL;
-	struct bpfprof_sample sample = {
-		.task = { .pid = key->pid, .tid = key->pid, .start_ns = key->start_ns }
-	};
-	struct aggregate_input input = { .sample = &sample, .stop = BPFPROF_STOP_INVALID };
-	uint64_t leaf = aggregate_label(table->aggregate, label);
+	struct aggregate_input input = { .sample = sample, .stop = BPFPROF_STOP_INVALID };
 
+	*sample =
+		(struct bpfprof_sample){ .task = { .pid = pid, .tid = pid, .start_ns = start_ns } };
 	if (process)
 		input.own_pid = table->processes[process->index].pid;
 	if (name)
-		memcpy(sample.leader_comm, name, strnlen(name, sizeof(sample.leader_comm) - 1));
+		memcpy(sample->leader_comm, name, strnlen(name, sizeof(sample->leader_comm) - 1));
+	return input;
+}
+
+int call_table_nowhere(struct call_table *table, const struct bpfprof_gpu_key *key,
+		       const char *label, struct aggregate_call_at *ret)
+{
+	struct bpfprof_sample sample;
+	struct aggregate_input input = whole_process(table, key->pid, key->start_ns, &sample);
+	uint64_t leaf = aggregate_label(table->aggregate, label);
+
 	return aggregate_add_call(table->aggregate, &input, &leaf, 1, ret);
+}
+
+int call_table_row(struct call_table *table, size_t process, const char *label,
+		   struct aggregate_call_at *ret)
+{
+	const struct call_table_process *of = &table->processes[process];
+	struct bpfprof_sample sample;
+	struct aggregate_input input = whole_process(table, of->kernel_pid, of->start_ns, &sample);
+
+	return aggregate_add_row(table->aggregate, &input, aggregate_label(table->aggregate, label),
+				 ret);
 }
 
 int call_table_no_stack(struct call_table *table, const struct bpfprof_gpu_key *key,

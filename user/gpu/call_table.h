@@ -22,6 +22,7 @@
 #include "gpu_calls.h"
 
 struct aggregate;
+struct aggregate_call_at;
 struct aggregate_input;
 struct call_table;
 struct gpu_memory_log;
@@ -81,8 +82,8 @@ void call_table_stack(struct call_table *table, const struct aggregate_input *in
 void call_table_call(struct call_table *table, const struct bpfprof_gpu_event *event);
 void call_table_name(struct call_table *table, const struct bpfprof_gpu_name *name);
 void call_table_graph(struct call_table *table, const struct bpfprof_gpu_graph_event *event);
-/* False: the process made no call. */
-bool call_table_exit(struct call_table *table, const struct bpfprof_task_id *task);
+/* end_ns: 0: not known. False: the process made no call. */
+bool call_table_exit(struct call_table *table, const struct bpfprof_task_id *task, uint64_t end_ns);
 
 /* Has a stack of the process come? */
 bool call_table_is_described(const struct call_table *table, uint32_t pid, uint64_t start_ns);
@@ -152,6 +153,12 @@ bool call_table_launch_stack(const struct call_table *table, const struct bpfpro
 bool call_table_open_stack(const struct call_table *table, uint32_t tid, uint64_t begin_ns,
 			   uint32_t *ret_stack);
 
+/*
+ * The place, in the aggregate, of a value without a stack: its one frame is a label. process: index of
+ * call_table_processes(). 0 or -ENOMEM.
+ */
+int call_table_row(struct call_table *table, size_t process, const char *label,
+		   struct aggregate_call_at *ret);
 /* All processes that made a call, in no order; borrowed until the next call. */
 const struct call_table_process *call_table_processes(const struct call_table *table,
 						      size_t *ret_nr);

@@ -7,10 +7,9 @@
 #include "gpu/memory_log.h"
 
 #define TENSOR_REST 8 /* tensors do not get this part (1/8) of the room for allocations */
-/* The limit of one allocation: no device has more, and sums of all do not overflow. */
-#define MAX_ALLOCATION_BYTES (1ULL << 45)
 
-_Static_assert(MAX_ALLOCATION_BYTES <= UINT64_MAX / CALL_TABLE_MAX_LIVE, "sums do not overflow");
+_Static_assert(GPU_MEMORY_LOG_MAX_BYTES <= UINT64_MAX / CALL_TABLE_MAX_LIVE,
+	       "sums do not overflow");
 
 static struct call_table_memory *memory_of(struct call_table *table, struct process_entry *entry,
 					   uint32_t space)
@@ -18,12 +17,13 @@ static struct call_table_memory *memory_of(struct call_table *table, struct proc
 	return &table->processes[entry->index].memory[space];
 }
 
-void call_table_mappings_forget(struct call_table *table, struct process_entry *process)
+void call_table_mappings_forget(struct call_table *table, struct process_entry *process,
+				uint64_t end_ns)
 {
 	size_t i;
 
 	for (i = 0; table->memory_log && i < process->mappings.nr; i++)
-		gpu_memory_log_leave(table->memory_log, process->mappings.all[i].logged);
+		gpu_memory_log_leave(table->memory_log, process->mappings.all[i].logged, end_ns);
 	table->nr_mappings -= process->mappings.nr;
 	gpu_mappings_fini(&process->mappings);
 }
@@ -69,16 +69,19 @@ static uint64_t returned_ns(const struct bpfprof_gpu_call *call)
 /* Notes memory of the device in the log. Returns its number there, 0: it is not in it. */
 static uint32_t logged_add(struct call_table *table, const struct process_entry *process,
 			   const struct bpfprof_gpu_call *call, enum gpu_memory_kind kind,
-			   const struct stack_entry *stack)
+			   const struct live_entry *live)
 {
+	const struct stack_entry *stack = live->stack;
 	const struct gpu_allocation allocation = {
 		.va = call->va,
 		.bytes = call->bytes,
 		.stream = kind == GPU_MEMORY_TENSOR ? call->site_stream : call->key.stream,
 		.begin_ns = returned_ns(call),
 		.stack = stack ? stack->at.stack : GPU_MEMORY_NO_STACK,
+		.aggregate_process = stack ? stack->at.process : 0,
 		.process = (uint16_t)process->index,
 		.kind = (uint8_t)kind,
+		.device = live->device,
 	};
 
 	return table->memory_log ? gpu_memory_log_add(table->memory_log, &allocation) : 0;
@@ -143,7 +146,8 @@ static void on_alloc(struct call_table *table, struct process_entry *process,
 	struct call_table_memory *memory = memory_of(table, process, key.space);
 	struct live_entry *live = live_find(table, &key);
 	enum gpu_memory_kind kind = kind_of(gpu_function(call->key.function));
-	uint64_t bytes = call->bytes < MAX_ALLOCATION_BYTES ? call->bytes : MAX_ALLOCATION_BYTES;
+	uint64_t bytes =
+		call->bytes < GPU_MEMORY_LOG_MAX_BYTES ? call->bytes : GPU_MEMORY_LOG_MAX_BYTES;
 
 	if (call->result)
 		return;
@@ -157,8 +161,9 @@ static void on_alloc(struct call_table *table, struct process_entry *process,
 		return;
 	live->bytes = bytes;
 	live->stack = stack;
+	live->device = BPFPROF_CALL_DEVICE(call->flags);
 	if (kind)
-		live->logged = logged_add(table, process, call, kind, stack);
+		live->logged = logged_add(table, process, call, kind, live);
 	memory->live_bytes += bytes;
 	if (memory->live_bytes > memory->peak_bytes)
 		memory->peak_bytes = memory->live_bytes;
@@ -298,7 +303,7 @@ static void on_map(struct call_table *table, struct process_entry *process,
 	}
 	if (!live->borrowed)
 		process->mappings.all[first].logged =
-			logged_add(table, process, call, GPU_MEMORY_MAPPING, live->stack);
+			logged_add(table, process, call, GPU_MEMORY_MAPPING, live);
 	table->nr_mappings++;
 	live->nr_mapped++;
 }
@@ -325,11 +330,12 @@ void call_table_memory_call(struct call_table *table, struct process_entry *proc
 	}
 }
 
-void call_table_memory_forget(struct call_table *table, struct process_entry *process)
+void call_table_memory_forget(struct call_table *table, struct process_entry *process,
+			      uint64_t end_ns)
 {
 	struct live_entry *live;
 
-	call_table_mappings_forget(table, process);
+	call_table_mappings_forget(table, process, end_ns);
 	if (!process->nr_live)
 		return;
 	hash_table_each(&table->live, live) {
@@ -337,7 +343,7 @@ void call_table_memory_forget(struct call_table *table, struct process_entry *pr
 		    live->key.start_ns != process->key.start_ns)
 			continue;
 		if (table->memory_log)
-			gpu_memory_log_leave(table->memory_log, live->logged);
+			gpu_memory_log_leave(table->memory_log, live->logged, end_ns);
 		live_remove(table, live);
 	}
 }

@@ -89,6 +89,7 @@ struct live_entry {
 	uint64_t bytes;
 	uint64_t serial; /* distinguishes it from earlier ones with the same key */
 	uint32_t refs, nr_mapped;
+	uint8_t device; /* as in the memory log */
 	bool borrowed; /* allocated elsewhere or before the hooks: its bytes count 0 */
 	uint32_t logged; /* number of the allocation in the memory log, or 0 */
 	struct stack_entry *stack;
@@ -162,9 +163,11 @@ int call_table_no_stack(struct call_table *table, const struct bpfprof_gpu_key *
 /* Takes in a call that has returned, if it allocates or frees. stack: its stack, or NULL. */
 void call_table_memory_call(struct call_table *table, struct process_entry *process,
 			    const struct bpfprof_gpu_call *call, struct stack_entry *stack);
-/* Forgets all memory of a process. */
-void call_table_memory_forget(struct call_table *table, struct process_entry *process);
-void call_table_mappings_forget(struct call_table *table, struct process_entry *process);
+/* Forgets all memory, or all mappings, of a process that ended at end_ns. */
+void call_table_memory_forget(struct call_table *table, struct process_entry *process,
+			      uint64_t end_ns);
+void call_table_mappings_forget(struct call_table *table, struct process_entry *process,
+				uint64_t end_ns);
 
 /* call_table_names.c */
 

@@ -133,29 +133,24 @@ void launch_library_find(struct launch_library *cache, struct gpu_job *job,
 			 const struct bpfprof_gpu_key *key, const char **ret_library,
 			 const char **ret_entry)
 {
-	const struct profile_stack *stack;
 	const struct known_frame *known;
 	struct aggregate_view view;
-	const uint64_t *frames;
 	const char *library;
-	uint32_t at;
-	size_t i;
+	uint32_t stack, at, outer = 0;
 
 	*ret_library = *ret_entry = "";
 	aggregate_view_get(job->watch.aggregate, &view);
-	if (!call_table_launch_stack(job->watch.table, key, &at) || at >= view.nr_stacks)
+	if (!call_table_launch_stack(job->watch.table, key, &stack) || stack >= view.nr_stacks)
 		return;
-	stack = &view.stacks[at];
-	frames = view.frames + stack->first;
-	for (i = stack->nr; i > 0; i--) {
-		library = library_of(job, frames[i - 1]);
-		if (!is_gpu_library(library))
-			continue;
-		known = frame_get(cache, job, frames[i - 1], library);
-		if (!known)
-			return;
+	stack_each(at, view.callers, stack)
+		if (is_gpu_library(library_of(job, view.frames[at])))
+			outer = at;
+	if (!outer)
+		return;
+	library = library_of(job, view.frames[outer]);
+	known = frame_get(cache, job, view.frames[outer], library);
+	if (known) {
 		*ret_library = known->library;
 		*ret_entry = known->entry;
-		return;
 	}
 }

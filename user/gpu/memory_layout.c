@@ -58,12 +58,23 @@ static int compare_events(const void *a, const void *b, void *arg)
 	return rank(x, of_x) - rank(y, of_y);
 }
 
-/* Does memory in use hold the whole tensor? Then that memory is known to have tensors. */
+/* The device that an allocation names, or the first tensor in it. */
+static uint8_t named_device(const struct gpu_memory_layout *layout, uint32_t nr)
+{
+	uint8_t device = layout->all[nr].device;
+
+	return !device && layout->tensors[nr] ? layout->all[layout->tensors[nr] - 1].device
+					      : device;
+}
+
+/* Does memory in use hold the whole tensor? Then that memory is known to have tensors, and the tensor is on its device. */
 static bool covers(struct gpu_memory_layout *layout, const struct gpu_mappings *live, uint32_t nr)
 {
 	const struct gpu_allocation *tensor = &layout->all[nr];
 	size_t first, parts = gpu_mappings_find(live, tensor->va, end_of(tensor), &first), i;
 	uint64_t va = tensor->va;
+	uint32_t memory;
+	uint8_t device;
 
 	for (i = first; i < first + parts; i++) {
 		if (live->all[i].va > va)
@@ -72,9 +83,15 @@ static bool covers(struct gpu_memory_layout *layout, const struct gpu_mappings *
 	}
 	if (va < end_of(tensor))
 		return false;
-	for (i = first; i < first + parts; i++)
-		if (!layout->tensors[live->all[i].handle])
-			layout->tensors[live->all[i].handle] = nr + 1;
+	for (i = first; i < first + parts; i++) {
+		memory = (uint32_t)live->all[i].handle;
+		if (!layout->tensors[memory])
+			layout->tensors[memory] = nr + 1;
+		device = named_device(layout, memory);
+		if (layout->devices[nr] && device != layout->devices[nr])
+			return false;
+		layout->devices[nr] = device;
+	}
 	return true;
 }
 
@@ -148,7 +165,7 @@ static int replay(struct gpu_memory_layout *layout, const struct gpu_memory_proc
 	}
 	for (i = 0; i < process->nr_events; i++) {
 		nr = process->events[i].allocation;
-		if (is_tensor(&layout->all[nr]) && !layout->all[nr].end_ns &&
+		if (is_tensor(&layout->all[nr]) && !gpu_memory_log_is_freed(&layout->all[nr]) &&
 		    !(layout->places[nr] & GPU_PLACE_OMIT))
 			tensor_end(layout, &live, nr);
 	}
@@ -164,6 +181,7 @@ static void places_reset(struct gpu_memory_layout *layout, const struct gpu_memo
 	for (i = 0; i < process->nr_events; i++) {
 		nr = process->events[i].allocation;
 		layout->tensors[nr] = 0;
+		layout->devices[nr] = 0;
 		if (is_tensor(&layout->all[nr]))
 			layout->places[nr] = 0;
 	}
@@ -213,14 +231,21 @@ static int guess(struct gpu_memory_layout *layout, struct gpu_memory_process *pr
 
 	for (i = 0; i < nr && !err; i++) {
 		const struct gpu_allocation *one = &layout->all[sorted[i]];
-		bool tensor = is_tensor(one);
-		uint64_t reach =
-			cluster.range.end + (tensor && !cluster.has_segment ? NEAR_BYTES : 0);
+		bool tensor = is_tensor(one), other = one->device != cluster.range.device;
+		uint64_t reach = cluster.range.end;
 
+		if (tensor && !cluster.has_segment && !other)
+			reach += NEAR_BYTES;
+		if (tensor && other && i > cluster.first && one->va < reach) {
+			layout->places[sorted[i]] |= GPU_PLACE_OMIT;
+			continue;
+		}
 		if (i == cluster.first || one->va >= reach) {
 			if (i > cluster.first)
 				err = cluster_end(layout, process, &cluster, sorted, i);
-			cluster = (struct cluster){ .range = { .va = one->va }, .first = i };
+			cluster =
+				(struct cluster){ .range = { .va = one->va, .device = one->device },
+						  .first = i };
 		}
 		if (end_of(one) > cluster.range.end)
 			cluster.range.end = end_of(one);
@@ -258,6 +283,39 @@ static int process_place(struct gpu_memory_layout *layout, struct gpu_memory_pro
 	return guess(layout, process, sorted, nr);
 }
 
+/* The only device that the memory of a process is known to be on, 0: none, or several. */
+static uint8_t device_find(const struct gpu_memory_layout *layout,
+			   struct gpu_memory_process *process)
+{
+	uint8_t only = 0, device;
+	size_t i;
+
+	for (i = 0; i < process->nr_events; i++) {
+		device = layout->all[process->events[i].allocation].device;
+		process->several |= device && only && device != only;
+		only = device ? device : only;
+	}
+	return process->several ? 0 : only;
+}
+
+static void devices_find(struct gpu_memory_layout *layout, struct gpu_memory_process *process)
+{
+	uint8_t only = device_find(layout, process);
+	uint32_t nr;
+	size_t i;
+
+	for (i = 0; i < process->nr_events; i++) {
+		nr = process->events[i].allocation;
+		if (!is_tensor(&layout->all[nr]) || layout->places[nr] & GPU_PLACE_OUTSIDE)
+			layout->devices[nr] = named_device(layout, nr);
+		if (!layout->devices[nr])
+			layout->devices[nr] = only;
+	}
+	for (i = 0; i < process->nr_guessed; i++)
+		if (!process->guessed[i].device)
+			process->guessed[i].device = only;
+}
+
 /* Events of one process behind each other are its part of the array. */
 static int processes_make(struct gpu_memory_layout *layout)
 {
@@ -287,7 +345,7 @@ static void events_make(struct gpu_memory_layout *layout)
 	for (i = 0; i < layout->nr; i++) {
 		one = &layout->all[i];
 		layout->events[layout->nr_events++] = (struct gpu_memory_event){ .allocation = i };
-		if (one->end_ns)
+		if (gpu_memory_log_is_freed(one))
 			layout->events[layout->nr_events++] =
 				(struct gpu_memory_event){ .allocation = i, .ends = true };
 	}
@@ -305,14 +363,17 @@ int gpu_memory_layout_init(struct gpu_memory_layout *layout, const struct gpu_me
 	layout->places = calloc(layout->nr + 1, 1);
 	layout->tensors = calloc(layout->nr + 1, sizeof(*layout->tensors));
 	layout->events = malloc((2 * layout->nr + 1) * sizeof(*layout->events));
-	if (!layout->places || !layout->tensors || !layout->events)
+	layout->devices = calloc(layout->nr + 1, sizeof(*layout->devices));
+	if (!layout->places || !layout->tensors || !layout->events || !layout->devices)
 		err = -ENOMEM;
 	if (!err) {
 		events_make(layout);
 		err = processes_make(layout);
 	}
-	for (i = 0; i < layout->nr_processes && !err; i++)
+	for (i = 0; i < layout->nr_processes && !err; i++) {
 		err = process_place(layout, &layout->processes[i]);
+		devices_find(layout, &layout->processes[i]);
+	}
 	for (i = 0; i < layout->nr && !err; i++)
 		layout->nr_omitted += layout->places[i] & GPU_PLACE_OMIT;
 	if (err)
@@ -330,5 +391,6 @@ void gpu_memory_layout_fini(struct gpu_memory_layout *layout)
 	free(layout->events);
 	free(layout->places);
 	free(layout->tensors);
+	free(layout->devices);
 	*layout = (struct gpu_memory_layout){ 0 };
 }

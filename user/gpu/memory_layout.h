@@ -26,6 +26,7 @@ struct gpu_memory_event {
 
 struct gpu_memory_range {
 	uint64_t va, end;
+	uint8_t device; /* as in devices */
 };
 
 struct gpu_memory_process {
@@ -34,6 +35,7 @@ struct gpu_memory_process {
 	size_t nr_events;
 	struct gpu_memory_range *guessed; /* sorted, apart from all other memory of the process */
 	size_t nr_guessed, cap_guessed;
+	bool several; /* its memory is known to be on more than one device */
 };
 
 struct gpu_memory_layout {
@@ -42,6 +44,12 @@ struct gpu_memory_layout {
 	uint8_t *places; /* for each allocation */
 	/* For memory of the driver: index + 1 of the first tensor in it, 0: none was seen. */
 	uint32_t *tensors;
+	/*
+	 * For each allocation the number of its device + 1, 0: not known. Memory of the driver is on the
+	 * device of the first tensor in it, else on the only device that the process is known to use. Tensors
+	 * inside are on that device, too, whatever they name.
+	 */
+	uint8_t *devices;
 	struct gpu_memory_event *events;
 	size_t nr_events;
 	struct gpu_memory_process *processes;

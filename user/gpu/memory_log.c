@@ -7,11 +7,13 @@
 #include "base/vec.h"
 #include "profile/stats.h"
 
+_Static_assert(GPU_MEMORY_LOG_MAX_BYTES <= INT64_MAX / GPU_MEMORY_LOG_MAX, "sums do not overflow");
+
 struct gpu_memory_log {
 	struct gpu_allocation *all;
 	size_t nr, cap;
 	uint32_t first, last; /* of those that make room, index + 1, 0: none */
-	uint64_t complete_ns;
+	uint64_t complete_ns, left_ns;
 	uint64_t dropped, implausible;
 };
 
@@ -33,6 +35,7 @@ void gpu_memory_log_free(struct gpu_memory_log *log)
 static struct gpu_allocation *place_find(struct gpu_memory_log *log)
 {
 	struct gpu_allocation *oldest;
+	uint64_t *gap_ns;
 
 	if (log->nr < GPU_MEMORY_LOG_MAX &&
 	    !vec_grow(log->all, log->nr + 1, log->cap, GPU_MEMORY_LOG_MAX))
@@ -44,8 +47,9 @@ static struct gpu_allocation *place_find(struct gpu_memory_log *log)
 	log->first = oldest->next;
 	if (!log->first)
 		log->last = 0;
-	if (oldest->end_ns > log->complete_ns)
-		log->complete_ns = oldest->end_ns;
+	gap_ns = gpu_memory_log_is_freed(oldest) ? &log->complete_ns : &log->left_ns;
+	if (oldest->end_ns > *gap_ns)
+		*gap_ns = oldest->end_ns;
 	return oldest;
 }
 
@@ -53,7 +57,7 @@ uint32_t gpu_memory_log_add(struct gpu_memory_log *log, const struct gpu_allocat
 {
 	struct gpu_allocation *place;
 
-	if (!allocation->bytes || allocation->bytes > GPU_MEMORY_LOG_MAX_VA ||
+	if (!allocation->bytes || allocation->bytes > GPU_MEMORY_LOG_MAX_BYTES ||
 	    allocation->va > GPU_MEMORY_LOG_MAX_VA - allocation->bytes) {
 		log->implausible++;
 		return 0;
@@ -78,12 +82,6 @@ static void makes_room(struct gpu_memory_log *log, uint32_t nr)
 	log->last = nr;
 }
 
-void gpu_memory_log_leave(struct gpu_memory_log *log, uint32_t nr)
-{
-	if (nr && nr <= log->nr)
-		makes_room(log, nr);
-}
-
 void gpu_memory_log_end(struct gpu_memory_log *log, uint32_t nr, uint64_t now_ns, uint32_t stack)
 {
 	struct gpu_allocation *allocation;
@@ -98,6 +96,16 @@ void gpu_memory_log_end(struct gpu_memory_log *log, uint32_t nr, uint64_t now_ns
 	makes_room(log, nr);
 }
 
+void gpu_memory_log_leave(struct gpu_memory_log *log, uint32_t nr, uint64_t now_ns)
+{
+	gpu_memory_log_end(log, nr, now_ns, GPU_MEMORY_LEFT);
+}
+
+bool gpu_memory_log_is_freed(const struct gpu_allocation *allocation)
+{
+	return allocation->end_ns && allocation->end_stack != GPU_MEMORY_LEFT;
+}
+
 const struct gpu_allocation *gpu_memory_log_all(const struct gpu_memory_log *log, size_t *ret_nr)
 {
 	*ret_nr = log->nr;
@@ -109,6 +117,11 @@ uint64_t gpu_memory_log_complete_ns(const struct gpu_memory_log *log)
 	return log->complete_ns;
 }
 
+uint64_t gpu_memory_log_left_ns(const struct gpu_memory_log *log)
+{
+	return log->left_ns;
+}
+
 uint64_t gpu_memory_log_nr_dropped(const struct gpu_memory_log *log)
 {
 	return log->dropped;
@@ -118,7 +131,8 @@ uint64_t gpu_memory_log_nr_dropped(const struct gpu_memory_log *log)
 
 const struct counter gpu_memory_log_counters[] = {
 	{ COUNTER_GPU, "memory_history_no_room", AT(dropped),
-	  .help = "allocations that are not in a file of memory (`-o x.pickle`), over the limit: "
+	  .help = "allocations that are not in a file of memory over time (`-o x.pickle`, the time "
+		  "line of `-o x.html`), over the limit: "
 		  "the ones that were freed first, or whose process ended first" },
 	{ COUNTER_GPU, "memory_history_implausible", AT(implausible),
 	  .help = "allocations that are not in it: no device has such addresses or sizes" },

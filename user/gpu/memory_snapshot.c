@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/strtab.h"
+#include "base/vec.h"
 #include "formats/pickle.h"
 #include "gpu/call_table.h"
 #include "gpu/memory_layout.h"
@@ -32,6 +33,7 @@ enum word {
 	WORD_FRAMES,
 	WORD_FREE_COMPLETED,
 	WORD_FREE_REQUESTED,
+	WORD_GPU,
 	WORD_INACTIVE,
 	WORD_IS_EXPANDABLE,
 	WORD_LARGE,
@@ -74,6 +76,7 @@ static const char *const words[NR_WORDS] = {
 	[WORD_FRAMES] = "frames",
 	[WORD_FREE_COMPLETED] = "free_completed",
 	[WORD_FREE_REQUESTED] = "free_requested",
+	[WORD_GPU] = "gpu",
 	[WORD_INACTIVE] = "inactive",
 	[WORD_IS_EXPANDABLE] = "is_expandable",
 	[WORD_LARGE] = "large",
@@ -106,12 +109,20 @@ struct segment {
 	const struct gpu_allocation *of; /* the first of it; NULL: it is guessed */
 };
 
+/* A device of the viewer: memory that a process has on one GPU. */
+struct device {
+	const struct gpu_memory_process *process;
+	uint8_t gpu; /* as in the layout */
+};
+
 struct writer {
 	struct pickle pickle;
 	struct gpu_memory_snapshot *ask;
 	struct gpu_memory_layout layout;
 	const struct call_table_process *processes;
 	size_t nr_processes;
+	struct device *devices;
+	size_t nr_devices, cap_devices;
 	uint32_t words[NR_WORDS]; /* numbers of kept values; 0: not yet written */
 	uint32_t *stacks, *locations; /* the same */
 	struct segment *segments; /* of a process, by address */
@@ -182,8 +193,7 @@ static void frame_write(struct writer *w, uint32_t nr)
 static void frames_put(struct writer *w, uint32_t nr)
 {
 	const struct profile *profile = w->ask->profile;
-	const struct profile_stack *stack;
-	uint32_t i;
+	uint32_t at;
 
 	word_write(w, WORD_FRAMES);
 	if (nr >= profile->nr_stacks) {
@@ -194,10 +204,9 @@ static void frames_put(struct writer *w, uint32_t nr)
 		pickle_recall(&w->pickle, w->stacks[nr]);
 		return;
 	}
-	stack = &profile->stacks[nr];
 	pickle_list_open(&w->pickle);
-	for (i = stack->first; i < stack->first + stack->nr; i++) {
-		frame_write(w, profile->stack_locations[i]);
+	stack_each(at, profile->stack_callers, nr) {
+		frame_write(w, profile->stack_locations[at]);
 		pickle_list_add(&w->pickle);
 	}
 	w->stacks[nr] = pickle_keep(&w->pickle);
@@ -254,25 +263,33 @@ static void mappings_join(struct writer *w)
 	w->nr_segments = nr;
 }
 
-/* Collects what a process holds at the end. */
-static void held_collect(struct writer *w, const struct gpu_memory_process *process)
+static bool is_on(const struct writer *w, uint32_t nr, const struct device *device)
 {
+	return w->layout.devices[nr] == device->gpu && !(w->layout.places[nr] & GPU_PLACE_OMIT);
+}
+
+/* Collects what a process holds on a device at the end. */
+static void held_collect(struct writer *w, const struct device *device)
+{
+	const struct gpu_memory_process *process = device->process;
 	const struct gpu_allocation *one;
 	uint32_t nr;
 	size_t i;
 
 	w->nr_segments = w->nr_blocks = 0;
 	for (i = 0; i < process->nr_guessed; i++)
-		w->segments[w->nr_segments++] = (struct segment){ .range = process->guessed[i] };
+		if (process->guessed[i].device == device->gpu)
+			w->segments[w->nr_segments++] =
+				(struct segment){ .range = process->guessed[i] };
 	for (i = 0; i < process->nr_events; i++) {
 		nr = process->events[i].allocation;
 		one = &w->layout.all[nr];
-		if (one->end_ns || w->layout.places[nr] & GPU_PLACE_OMIT)
+		if (gpu_memory_log_is_freed(one) || !is_on(w, nr, device))
 			continue;
 		if (one->kind != GPU_MEMORY_TENSOR)
-			w->segments[w->nr_segments++] =
-				(struct segment){ .range = { one->va, one->va + one->bytes },
-						  .of = one };
+			w->segments[w->nr_segments++] = (struct segment){
+				.range = { .va = one->va, .end = one->va + one->bytes }, .of = one
+			};
 		if (one->kind == GPU_MEMORY_TENSOR || is_own_block(w, nr))
 			w->blocks[w->nr_blocks++] = one;
 	}
@@ -350,8 +367,8 @@ static void segments_write(struct writer *w)
 
 	word_write(w, WORD_SEGMENTS);
 	pickle_list_open(&w->pickle);
-	for (device = 0; device < w->layout.nr_processes; device++) {
-		held_collect(w, &w->layout.processes[device]);
+	for (device = 0; device < w->nr_devices; device++) {
+		held_collect(w, &w->devices[device]);
 		for (i = 0, block = 0; i < w->nr_segments; i++)
 			segment_write(w, &w->segments[i], device, &block);
 	}
@@ -401,12 +418,12 @@ static void traces_write(struct writer *w)
 
 	word_write(w, WORD_DEVICE_TRACES);
 	pickle_list_open(&w->pickle);
-	for (device = 0; device < w->layout.nr_processes; device++) {
-		process = &w->layout.processes[device];
+	for (device = 0; device < w->nr_devices; device++) {
+		process = w->devices[device].process;
 		pickle_list_open(&w->pickle);
 		for (i = 0; i < process->nr_events; i++)
 			if (gpu_memory_event_ns(&w->layout, &process->events[i]) > complete_ns &&
-			    !(w->layout.places[process->events[i].allocation] & GPU_PLACE_OMIT))
+			    is_on(w, process->events[i].allocation, &w->devices[device]))
 				events_write(w, &process->events[i]);
 		pickle_list_add(&w->pickle);
 	}
@@ -420,11 +437,13 @@ static void processes_write(struct writer *w)
 
 	word_write(w, WORD_PROCESSES);
 	pickle_list_open(&w->pickle);
-	for (device = 0; device < w->layout.nr_processes; device++) {
-		nr = w->layout.processes[device].process;
+	for (device = 0; device < w->nr_devices; device++) {
+		nr = w->devices[device].process->process;
 		process = nr < w->nr_processes ? &w->processes[nr] : NULL;
 		pickle_dict_open(&w->pickle);
 		number_put(w, WORD_DEVICE, device);
+		if (w->devices[device].gpu)
+			number_put(w, WORD_GPU, w->devices[device].gpu - 1U);
 		if (process) {
 			number_put(w, WORD_PID, process->pid ? process->pid : process->kernel_pid);
 			text_put(w, WORD_NAME, process->name);
@@ -435,6 +454,42 @@ static void processes_write(struct writer *w)
 		pickle_dict_close(&w->pickle);
 		pickle_list_add(&w->pickle);
 	}
+}
+
+static int device_add(struct writer *w, const struct gpu_memory_process *process, uint8_t gpu)
+{
+	if (vec_grow(w->devices, w->nr_devices + 1, w->cap_devices, VEC_BOUNDED))
+		return -ENOMEM;
+	w->devices[w->nr_devices++] = (struct device){ .process = process, .gpu = gpu };
+	return 0;
+}
+
+/* Adds a device for each number, and a last one for memory without a number. */
+static int devices_add(struct writer *w, const struct gpu_memory_process *process)
+{
+	bool used[UINT8_MAX + 1] = { false };
+	unsigned int gpu;
+	size_t i;
+	int err = 0;
+
+	for (i = 0; i < process->nr_events; i++)
+		used[w->layout.devices[process->events[i].allocation]] = true;
+	for (gpu = 1; gpu <= UINT8_MAX && !err; gpu++)
+		if (used[gpu])
+			err = device_add(w, process, (uint8_t)gpu);
+	if (used[0] && !err)
+		err = device_add(w, process, 0);
+	return err;
+}
+
+static int devices_make(struct writer *w)
+{
+	size_t i;
+	int err = 0;
+
+	for (i = 0; i < w->layout.nr_processes && !err; i++)
+		err = devices_add(w, &w->layout.processes[i]);
+	return err;
 }
 
 static int room_make(struct writer *w)
@@ -457,6 +512,8 @@ int gpu_memory_snapshot_write(FILE *out, void *snapshot)
 	int err = gpu_memory_layout_init(&w.layout, w.ask->log);
 
 	if (!err)
+		err = devices_make(&w);
+	if (!err)
 		err = room_make(&w);
 	if (!err) {
 		w.ask->nr_omitted = w.layout.nr_omitted;
@@ -469,6 +526,7 @@ int gpu_memory_snapshot_write(FILE *out, void *snapshot)
 		pickle_dict_close(&w.pickle);
 		err = pickle_end(&w.pickle);
 	}
+	free(w.devices);
 	free(w.stacks);
 	free(w.locations);
 	free(w.segments);

@@ -4,8 +4,8 @@
 
 /*
  * Writes a memory log as the snapshot that PyTorch's memory viewer reads: a pickle of segments with their
- * blocks, as they are at the end, and the events before. Each process is a device of its own there. Memory
- * of the driver in which no tensor was seen is a segment with one block.
+ * blocks, as they are at the end, and the events before. What a process has on one GPU is a device of its own
+ * there. Memory of the driver in which no tensor was seen is a segment with one block.
  */
 
 #include <stdint.h>

@@ -106,7 +106,7 @@ static void on_exit_event(struct gpu_monitor *watch, const struct bpfprof_task_i
 {
 	/* An exit without an event has no known time. */
 	uint64_t ended_ns = end && end->cpu_ns ? end->ts_ns : 0;
-	bool known = call_table_exit(watch->table, task);
+	bool known = call_table_exit(watch->table, task, ended_ns);
 
 	gpu_probes_exit(watch->probes, task->pid, task->start_ns);
 	if (known && watch->ended)

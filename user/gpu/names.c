@@ -17,17 +17,19 @@
 #define MAX_FRAMES_OUT 24
 
 /* 0; -ETIME: the time was too short; -ENOENT: there is no name; or another error. */
-static int stack_name(struct gpu_monitor *watch, const uint64_t *frames, size_t nr,
+static int stack_name(struct gpu_monitor *watch, const struct aggregate_view *view, uint32_t stack,
 		      uint64_t deadline_ns, const char **ret)
 {
 	struct kernel_walk walk = { 0 };
 	struct image *image;
+	uint32_t at, nr = 0;
 	uint64_t frame, rva;
-	size_t i;
 	int err;
 
-	for (i = 0; i < nr && i < MAX_FRAMES_OUT; i++) {
-		frame = frames[i];
+	stack_each(at, view->callers, stack) {
+		if (nr++ == MAX_FRAMES_OUT)
+			break;
+		frame = view->frames[at];
 		if (frame >> BPFPROF_FRAME_SHIFT != BPFPROF_FRAME_NATIVE)
 			return -ENOENT;
 		image = images_get(watch->sampler->reader.images,
@@ -51,7 +53,6 @@ void gpu_names_find(struct gpu_monitor *watch, const struct gpu_snapshot *snapsh
 	uint64_t deadline_ns = time_monotonic_ns() + limit_ns;
 	const struct bpfprof_gpu_key *key;
 	struct aggregate_view view;
-	const struct profile_stack *stack;
 	const char *name;
 	uint32_t at;
 	int err = 0;
@@ -64,11 +65,9 @@ void gpu_names_find(struct gpu_monitor *watch, const struct gpu_snapshot *snapsh
 		    call_table_kernel(watch->table, key) ||
 		    !call_table_launch_stack(watch->table, key, &at) || at >= view.nr_stacks)
 			continue;
-		stack = &view.stacks[at];
-		if (!stack->nr) /* the first frame is the label of the call */
+		if (!at) /* the first frame is the label of the call */
 			continue;
-		err = stack_name(watch, view.frames + stack->first + 1, stack->nr - 1, deadline_ns,
-				 &name);
+		err = stack_name(watch, &view, view.callers[at], deadline_ns, &name);
 		if (!err)
 			call_table_kernel_set(watch->table, key, name);
 	}

@@ -196,6 +196,7 @@ struct gpu_report_library {
 struct gpu_report {
 	const char *host;
 	double seconds;
+	double start_seconds; /* since 1970 */
 	double recent_seconds; /* the time of the counts that are called recent; 0: there are none */
 	const struct gpu_report_library *libraries;
 	size_t nr_libraries;

@@ -308,6 +308,7 @@ int gpu_report_build(struct buf *dst, struct gpu_job *job, const struct gpu_snap
 	host_name(host);
 	b.report.host = host;
 	b.report.seconds = (double)(end_ns - job->start_ns) / 1e9;
+	b.report.start_seconds = (double)job->start_wall_ns / 1e9;
 	if (how->recent)
 		b.report.recent_seconds = gpu_recent_seconds(how->recent);
 	if (!err && options->json)

@@ -52,22 +52,24 @@ static int stack_names(struct gpu_build *b, uint32_t stack, const char *function
 	struct profile profile = { 0 };
 	struct stats_reasons files = { 0 };
 	struct aggregate_view view;
-	const uint64_t *frames, *at;
-	size_t i, all, nr;
+	const uint64_t *found;
+	size_t all, nr = 0;
+	uint32_t at, caller;
 	int err, hidden;
 
 	aggregate_view_get(b->job->watch.aggregate, &view);
 	if (stack >= view.nr_stacks)
 		return 0;
-	all = view.stacks[stack].nr;
-	frames = view.frames + view.stacks[stack].first;
+	all = stack_depth(view.callers, stack);
 	if (!all || b->nr_frames + all > GPU_BUILD_MAX_FRAMES)
 		return 0;
 	sorted = malloc(all * sizeof(*sorted));
 	if (!sorted)
 		return -ENOMEM;
-	memcpy(sorted, frames + 1, (all - 1) * sizeof(*sorted));
-	nr = frames_unique(sorted, all - 1);
+	caller = view.callers[stack];
+	stack_each(at, view.callers, caller)
+		sorted[nr++] = view.frames[at];
+	nr = frames_unique(sorted, nr);
 	err = symbolize_frames(&profile, sorted, nr, view.processes, view.nr_processes,
 			       b->job->sampler.reader.images, &options, &files, &hidden);
 	if (err)
@@ -75,10 +77,10 @@ static int stack_names(struct gpu_build *b, uint32_t stack, const char *function
 	*ret = b->frames + b->nr_frames;
 	*ret_nr = all;
 	b->frames[b->nr_frames++] = function;
-	for (i = 1; i < all; i++) {
-		at = bsearch(&frames[i], sorted, nr, sizeof(*sorted), sorted_by_u64);
+	stack_each(at, view.callers, caller) {
+		found = bsearch(&view.frames[at], sorted, nr, sizeof(*sorted), sorted_by_u64);
 		buf_reset(&name);
-		frame_text(&name, &profile, &profile.locations[at - sorted]);
+		frame_text(&name, &profile, &profile.locations[found - sorted]);
 		b->frames[b->nr_frames++] = gpu_arrays_text(
 			&b->arrays, buf_error(&name) || !name.data ? "" : name.data);
 	}

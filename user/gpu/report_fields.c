@@ -178,6 +178,7 @@ static const struct gpu_fields stacks_fields = { .fields = stacks_array };
 static const struct gpu_field report_array[] = {
 	R("host", GPU_FIELD_TEXT, host),
 	R("seconds", GPU_FIELD_SECONDS, seconds),
+	R("start_seconds", GPU_FIELD_SECONDS, start_seconds),
 	R_LIST("libraries", GPU_FIELD_ARRAY, libraries, .of = &library_fields),
 	R_LIST("processes", GPU_FIELD_ARRAY, processes, .of = &process_fields),
 	R_LIST("without_calls", GPU_FIELD_ARRAY, silent, .of = &silent_fields),

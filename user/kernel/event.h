@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "allocations.h"
 #include "bpfprof.h"
 #include "gpu_calls.h"
 #include "page_sample.h"
@@ -19,6 +20,7 @@
 struct aggregate_input;
 struct image;
 struct process;
+struct task_time;
 struct thread_rest;
 
 enum event_kind {
@@ -34,6 +36,7 @@ enum event_kind {
 	EVENT_GRAPH, /* graph: a captured node, or the end of a capture */
 	EVENT_WAITER, /* waiter: a thread has ended; these times are in no sample */
 	EVENT_PAGE_MOVED, /* page_moved: a thread of the kernel freed a page */
+	EVENT_BLOCK_FREED, /* block_freed: a block of the sample has ended */
 	EVENT_KILL, /* kill: SIGKILL was sent to a process */
 	EVENT_WINDOW, /* window: cudaProfilerStart or cudaProfilerStop */
 	/* Made by the sampler only. */
@@ -42,6 +45,7 @@ enum event_kind {
 	EVENT_PAGE, /* input: a thread allocates the page of the sample */
 	EVENT_BLOCK, /* input: a thread has allocated the block of the sample */
 	EVENT_THREAD_END, /* input, rest: a thread has ended; rest is in no sample */
+	EVENT_TASKS, /* input, task_time: tasks of asyncio had the stack of input for some time */
 	/*
 	 * task, nr_forgotten: with --steps, all samples of the process were outside of the steps.
 	 */
@@ -90,8 +94,10 @@ struct event {
 		const struct bpfprof_waiter_event *waiter;
 		const struct bpfprof_kill_event *kill;
 		const struct bpfprof_page_moved *page_moved;
+		const struct bpfprof_block_freed *block_freed;
 		const struct bpfprof_window_event *window;
 		const struct thread_rest *rest;
+		const struct task_time *task_time;
 		const struct image *image;
 		/* Each observer adds the number of samples that it has dropped. */
 		uint64_t *nr_forgotten;

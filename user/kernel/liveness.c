@@ -171,6 +171,8 @@ static void targets_check(struct liveness *liveness)
 	struct process *process;
 	uint32_t pid;
 
+	if (!liveness->session->had_targets)
+		return; /* the kernel would look through all of an empty map */
 	for (nr = 0; nr < CHECKS; nr++) {
 		if (bpf_map_get_next_key(fd, liveness->last_target ? &liveness->last_target : NULL,
 					 &pid)) {

@@ -154,6 +154,17 @@ int python_maps_set(struct python_maps *maps, struct process *process, uint64_t 
 	return err;
 }
 
+int python_maps_async(struct python_maps *maps, struct process *process, uint32_t nr,
+		      struct bpfprof_async *async)
+{
+	int fd = bpf_map__fd(maps->session->skel->maps.asyncs);
+
+	/* An element that stays behind has an id that no other process gets. */
+	async->id = process->tables->python_id;
+	return bpf_map_update_elem(fd, &process->tables->python_slots[nr], async, BPF_ANY) ? -errno
+											   : 0;
+}
+
 void python_maps_clear(struct python_maps *maps, struct process *process, uint64_t now_ns)
 {
 	uint32_t i;
@@ -162,6 +173,10 @@ void python_maps_clear(struct python_maps *maps, struct process *process, uint64
 		slot_clear(maps, &process->tables->python_slots[i], now_ns);
 	process->tables->python_id = 0;
 	process->tables->python_old_id = 0;
+	process->tables->async_id = process->tables->async_tries = 0;
+	process->tables->async_due_ns = process->tables->async_samples = 0;
+	process->tables->has_asyncio = false;
+	process->tables->async_mappings = 0;
 }
 
 /* Collects the ids of live Python processes, with their old ids, and 0 (none). 0 or -ENOMEM. */

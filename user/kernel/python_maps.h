@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct bpfprof_async;
 struct bpfprof_python_layout;
 struct codes;
 struct process;
@@ -37,6 +38,9 @@ int python_maps_evals(struct python_maps *maps, uint32_t image, const struct pyt
  * many runtimes; the last ones of this process have no element.
  */
 int python_maps_set(struct python_maps *maps, struct process *process, uint64_t now_ns);
+/* Publishes how runtime nr of the process runs tasks of asyncio. 0 or -errno. */
+int python_maps_async(struct python_maps *maps, struct process *process, uint32_t nr,
+		      struct bpfprof_async *async);
 void python_maps_clear(struct python_maps *maps, struct process *process, uint64_t now_ns);
 
 /* A code object was sent. */

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/sorted.h"
 #include "base/time.h"
 #include "elf/image.h"
 #include "kernel/memory.h"
@@ -255,13 +254,6 @@ static bool is_known_to_be_made(const struct remapped_job *job, const struct pro
 	       known->image == BPFPROF_IMAGE_NONE;
 }
 
-static int piece_compare(const void *a, const void *b)
-{
-	const struct process_mapping *x = a, *y = b;
-
-	return sorted_order(x->start, y->start);
-}
-
 /* Cuts the pieces out of their ranges. */
 static void pieces_put(const struct process_mapping *pieces, size_t nr_pieces,
 		       struct process_mapping **mappings, size_t *nr)
@@ -317,7 +309,7 @@ void remapped_find(struct remapped_job *job, struct process_mapping **mappings, 
 	}
 	nr_pieces = explain_by_data(job, &holes, pieces, nr_pieces);
 	job->cost_ns += time_monotonic_ns() - start_ns;
-	qsort(pieces, nr_pieces, sizeof(*pieces), piece_compare);
+	qsort(pieces, nr_pieces, sizeof(*pieces), process_mapping_compare);
 	if (nr_pieces && *nr + 2 * nr_pieces <= PROCESS_MAX_MAPPINGS)
 		pieces_put(pieces, nr_pieces, mappings, nr);
 }

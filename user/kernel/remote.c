@@ -31,6 +31,7 @@
 #define MANY_PASSES 32
 #define AHEAD_MANY_BYTES (32 * PAGE_BYTES)
 #define MAX_WANTED 4096
+#define NR_RECENT 64 /* a power of two */
 #define DEATH_MS 100 /* the child has this time to die, so that its slot can be used again */
 #define NOT_DONE 1
 #define CHECK_MS 50 /* interval of checks of a pass that takes too long */
@@ -62,6 +63,7 @@ struct remote_page {
 	uint64_t va;
 	enum page_state state;
 	bool wanted;
+	bool used; /* something was read from it */
 	uint8_t *data;
 };
 
@@ -71,6 +73,9 @@ struct remote {
 	uint32_t tid;
 	struct hash_table pages;
 	uint64_t deadline_ns; /* UINT64_MAX: none */
+	uint64_t ahead; /* in bytes; 0: not set */
+	struct remote_page
+		*recent[NR_RECENT]; /* pages that were read from, by address; spare a search */
 	struct remote_page *wanted[MAX_WANTED];
 	size_t nr_wanted;
 	bool defer, missed;
@@ -222,6 +227,13 @@ void remote_child_patience(struct remote_child *child, unsigned int ready_ms)
 	child->ready_ms = ready_ms;
 }
 
+uint64_t remote_child_cpu_ns(const struct remote_child *child)
+{
+	clockid_t clock;
+
+	return child->pid && !clock_getcpuclockid(child->pid, &clock) ? time_of_clock_ns(clock) : 0;
+}
+
 /* The timeout of a pass is over. Returns how much longer the parent waits; 0: no longer. */
 static int patience_ms(struct remote_child *child, struct deadline_wait *ret_wait)
 {
@@ -368,13 +380,15 @@ void remote_want(struct remote *remote, uint64_t va, uint64_t len)
 	}
 }
 
-static const struct remote_page *page_need(struct remote *remote, uint64_t va)
+static struct remote_page *page_need(struct remote *remote, uint64_t va)
 {
 	struct remote_page *page = hash_table_find(&remote->pages, &va);
 	uint64_t ahead = remote->counts.nr_passes < MANY_PASSES ? AHEAD_BYTES : AHEAD_MANY_BYTES;
 
 	if (page && page->state != PAGE_MISSING)
 		return page;
+	if (remote->ahead)
+		ahead = remote->ahead;
 	if (remote->defer) {
 		remote->missed = true;
 		remote_want(remote, va, PAGE_BYTES);
@@ -387,10 +401,24 @@ static const struct remote_page *page_need(struct remote *remote, uint64_t va)
 	return hash_table_find(&remote->pages, &va);
 }
 
+/* A page that was read; NULL: it cannot be read. */
+static struct remote_page *page_recent(struct remote *remote, uint64_t va)
+{
+	struct remote_page **recent = &remote->recent[va / PAGE_BYTES % NR_RECENT], *page = *recent;
+
+	if (page && page->va == va)
+		return page;
+	page = page_need(remote, va);
+	if (!page || page->state != PAGE_READ)
+		return NULL;
+	*recent = page;
+	return page;
+}
+
 static int remote_read(struct unwind_reader *reader, __u64 va, void *dst, __u32 len)
 {
 	struct remote *remote = (struct remote *)reader;
-	const struct remote_page *page;
+	struct remote_page *page;
 	uint32_t within, part, done;
 
 	if (va >> 56)
@@ -398,10 +426,11 @@ static int remote_read(struct unwind_reader *reader, __u64 va, void *dst, __u32 
 	for (done = 0; done < len; done += part) {
 		within = (va + done) & (PAGE_BYTES - 1);
 		part = PAGE_BYTES - within < len - done ? PAGE_BYTES - within : len - done;
-		page = page_need(remote, va + done - within);
-		if (!page || page->state != PAGE_READ)
+		page = page_recent(remote, va + done - within);
+		if (!page)
 			return -EFAULT;
 		memcpy((char *)dst + done, page->data + within, part);
+		page->used = true;
 	}
 	return 0;
 }
@@ -433,6 +462,11 @@ void remote_limit(struct remote *remote, uint64_t deadline_ns, size_t max_pages)
 	remote->pages.max = max_pages;
 }
 
+void remote_ahead(struct remote *remote, unsigned int pages)
+{
+	remote->ahead = pages * PAGE_BYTES;
+}
+
 bool remote_defer(struct remote *remote, bool defer)
 {
 	bool missed = remote->missed;
@@ -447,6 +481,7 @@ static void pages_drop(struct remote *remote, bool hung)
 	struct remote_page *page;
 
 	remote->nr_wanted = 0;
+	memset(remote->recent, 0, sizeof(remote->recent));
 	hash_table_each(&remote->pages, page) {
 		page->wanted = false;
 		if (page->state == PAGE_HUNG && !hung)
@@ -461,12 +496,47 @@ void remote_forget(struct remote *remote)
 	pages_drop(remote, false);
 }
 
+void remote_again(struct remote *remote)
+{
+	struct remote_page *page;
+
+	remote->nr_wanted = 0;
+	memset(remote->recent, 0, sizeof(remote->recent));
+	hash_table_each(&remote->pages, page) {
+		page->wanted = false;
+		if (page->state == PAGE_HUNG)
+			continue;
+		free(page->data);
+		page->data = NULL;
+		page->state = PAGE_MISSING;
+		if (page->used)
+			remote_want(remote, page->va, PAGE_BYTES);
+		page->used = false;
+	}
+	remote_fetch(remote);
+}
+
 void remote_free(struct remote *remote)
 {
 	if (!remote)
 		return;
 	pages_drop(remote, true);
 	free(remote);
+}
+
+size_t remote_used(const struct remote *remote, uint64_t *vas, size_t max)
+{
+	const struct remote_page *page;
+	size_t nr = 0;
+
+	hash_table_each(&remote->pages, page) {
+		if (!page->used)
+			continue;
+		if (nr < max)
+			vas[nr] = page->va;
+		nr++;
+	}
+	return nr;
 }
 
 struct unwind_reader *remote_reader(struct remote *remote)

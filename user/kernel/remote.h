@@ -32,6 +32,9 @@ void remote_child_free(struct remote_child *child);
 /* Waits ready_ms longer, in all reads together, while the child is ready to run and gets no CPU. */
 void remote_child_patience(struct remote_child *child, unsigned int ready_ms);
 
+uint64_t
+remote_child_cpu_ns(const struct remote_child *child); /* CPU time of the one that runs now */
+
 /*
  * The first of nr slots in which no child hangs. hung[i] is the killed child of slot i, or 0; killed
  * children that have died meanwhile are reaped here. -EBUSY if all hang.
@@ -44,6 +47,9 @@ void remote_free(struct remote *remote);
 
 /* From deadline_ns of CLOCK_MONOTONIC on (0: never) and beyond max_pages nothing is read any more. */
 void remote_limit(struct remote *remote, uint64_t deadline_ns, size_t max_pages);
+
+/* A missing page is read with its neighbours, `pages` in all: a power of two. */
+void remote_ahead(struct remote *remote, unsigned int pages);
 
 /* For the walkers: whole reads only. Borrowed. */
 struct unwind_reader *remote_reader(struct remote *remote);
@@ -59,6 +65,11 @@ void remote_fetch(struct remote *remote);
 bool remote_defer(struct remote *remote, bool defer);
 /* Drops the pages, so that they are read anew, but for those that hung. */
 void remote_forget(struct remote *remote);
+/* The same, and reads those from which something was read, in as few passes as possible. */
+void remote_again(struct remote *remote);
+
+/* The addresses of the pages from which something was read. Their number; may exceed max. */
+size_t remote_used(const struct remote *remote, uint64_t *vas, size_t max);
 
 struct remote_counts {
 	uint64_t nr_passes, nr_pages, nr_unreadable; /* pages */

@@ -96,6 +96,9 @@ static int maps_size(struct session *session)
 	    bpf_map__set_max_entries(skel->maps.scratches, nr_scratches(session)) ||
 	    bpf_map__set_max_entries(skel->maps.gpu_graphs, nr_graphs(session)) ||
 	    bpf_map__set_max_entries(skel->maps.timers, session->nr_cpus) ||
+	    (session->options.async &&
+	     bpf_map__set_max_entries(skel->maps.asyncs,
+				      bpf_map__max_entries(skel->maps.pythons))) ||
 	    bpf_map__set_max_entries(skel->maps.kicks, session->nr_cpus))
 		return -EINVAL;
 	return 0;
@@ -155,6 +158,7 @@ static void config_set(struct session *session)
 	cfg->fork_wakes = options->fork_wakes;
 	cfg->call_keys = options->call_keys ? options->call_keys : CALL_KEYS;
 	cfg->wall = options->waits == SESSION_WALL;
+	cfg->async = options->async;
 	while (1U << cfg->code_giver_bits < nr_scratches(session))
 		cfg->code_giver_bits++;
 	if (getrandom(&cfg->hash_seed, sizeof(cfg->hash_seed), GRND_NONBLOCK) < 0)
@@ -456,6 +460,7 @@ int session_target_add(struct session *session, pid_t pid, uint32_t groups)
 {
 	uint32_t key = (uint32_t)pid;
 
+	session->had_targets = true;
 	groups |= session_target_groups(session, pid);
 	/* A bit is never cleared: other processes may share it. */
 	__atomic_fetch_or(&session->skel->bss->target_bits[key / 64 % (BPFPROF_TARGET_BITS / 64)],
@@ -469,6 +474,11 @@ void session_target_remove(struct session *session, pid_t pid)
 	uint32_t key = (uint32_t)pid;
 
 	bpf_map__delete_elem(session->skel->maps.targets, &key, sizeof(key), 0);
+}
+
+uint64_t session_target_forks(const struct session *session)
+{
+	return __atomic_load_n(&session->skel->bss->target_forks, __ATOMIC_RELAXED);
 }
 
 bool session_is_target(const struct session *session, pid_t pid)

@@ -42,6 +42,7 @@ struct session_options {
 	bool fork_wakes; /* a fork of a target wakes the reader of the stream at once */
 	enum session_waits waits;
 	bool wakers; /* with waits: stacks of threads that end them (BPFPROF_SAMPLE_WAKER) */
+	bool async; /* stacks of Python have the coroutines that await the running task, too */
 	bool pages; /* held_pages.h can be used: the stream has stacks of pages (BPFPROF_SAMPLE_PAGE) */
 	bool allocations; /* alloc_probes.h can be used: the stream has stacks of blocks (BPFPROF_SAMPLE_BLOCK) */
 	bool gpu; /* the programs and maps that gpu_probes.h needs are loaded */
@@ -62,6 +63,7 @@ struct session {
 	struct bpfprof_bpf *skel;
 	struct session_options options;
 	uint32_t nr_cpus; /* possible */
+	bool had_targets; /* a target was added at some time */
 	uint32_t nr_rows, nr_mappings;
 	uint64_t *rows; /* the row arena, memory-mapped; plain memory if the map does not exist */
 	struct bpfprof_mapping *mappings; /* the same */
@@ -84,6 +86,8 @@ void session_close(struct session *session);
  */
 int session_target_add(struct session *session, pid_t pid, uint32_t groups);
 void session_target_remove(struct session *session, pid_t pid);
+/* Forks of targets so far, with the option fork_wakes. */
+uint64_t session_target_forks(const struct session *session);
 bool session_is_target(const struct session *session, pid_t pid);
 uint32_t session_target_groups(const struct session *session, pid_t pid); /* 0: no target */
 /* Removes these groups from all targets. */

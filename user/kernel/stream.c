@@ -21,6 +21,12 @@
 #include "bpfprof.skel.h"
 
 #define POLL_MS 50
+/*
+ * With samples of the clock alone, all that must be read at once wakes the loop, and so does a ring with an
+ * eighth of its room taken. A wake-up costs as much as a few samples, and samples that are taken together
+ * find warm caches.
+ */
+#define CLOCK_POLL_MS 200
 #define REFRESH_AGAIN_NS (50 * 1000000ULL) /* after a read that had no time */
 #define VERIFY_EVERY_NS 10000000000ULL
 #define VERIFY_PER_SECOND 100
@@ -226,6 +232,8 @@ static uint32_t record_pid(const struct bpfprof_record *rec)
 		return ((const struct bpfprof_process_event *)rec)->task.pid;
 	case BPFPROF_KIND_TITLE:
 		return ((const struct bpfprof_title_event *)rec)->task.pid;
+	case BPFPROF_KIND_BLOCK_FREED: /* after the sample of the block */
+		return ((const struct bpfprof_block_freed *)rec)->pid;
 	case BPFPROF_KIND_FORK: /* the parent's facts can be read */
 		return ((const struct bpfprof_fork_event *)rec)->child.pid;
 	default:
@@ -342,13 +350,31 @@ void stream_take(struct stream *stream)
 	ring_buffer__consume(stream->ring);
 }
 
+/* Time to the next poll or reading of mappings. */
+static int time_to_poll_ms(struct stream *stream)
+{
+	uint64_t poll_ms = stream_has_clock_alone(stream) ? CLOCK_POLL_MS : POLL_MS;
+	uint64_t poll_ns = poll_ms * NS_PER_SECOND / 1000, wait_ns = poll_ns, left_ns;
+	uint64_t now_ns = stream->here.now_ns;
+	const struct process *process;
+	size_t i;
+
+	for (i = 0; i < stream->nr_due; i++) {
+		process = processes_find(stream->walker->processes, stream->due[i]);
+		left_ns = process && process->reread_ns > now_ns ? process->reread_ns - now_ns : 0;
+		if (left_ns < wait_ns)
+			wait_ns = left_ns;
+	}
+	return (int)(wait_ns * 1000 / NS_PER_SECOND) + (wait_ns < poll_ns);
+}
+
 int stream_run(struct stream *stream)
 {
 	stream_take(stream);
 	stream->here.now_ns = time_monotonic_ns();
 	run_due(&stream->here);
 	run_verify(&stream->here);
-	return stream->nr_due ? 1 : POLL_MS;
+	return time_to_poll_ms(stream);
 }
 
 uint64_t stream_nr_ray(const struct stream *stream)

@@ -16,9 +16,11 @@
 #include "python/merge.h"
 #include "python/pythons.h"
 
-#define REREAD_DELAY_NS 1000000ULL /* the event comes just before the mapping is made */
+#define REREAD_MIN_NS (NS_PER_SECOND / 1000) /* the event comes just before the mapping is made */
 #define YOUNG_NS NS_PER_SECOND /* a process this young still maps its libraries */
-#define OLD_FACTOR 50
+#define REREAD_MAX_NS (10 * REREAD_MIN_NS)
+#define OLD_DELAY_NS (50 * REREAD_MIN_NS)
+#define MARKED_EVERY 5 /* samples; CPUs whose clocks are in step are mostly an even number */
 
 static void emit(const struct stream *stream, const struct event *event)
 {
@@ -36,18 +38,53 @@ void stream_reread_after(struct decoding *d, struct process *process, uint64_t d
 	stream->due[stream->nr_due++] = process->pid;
 }
 
-static void reread_later(struct decoding *d, struct process *process, uint64_t delay_ns)
+/* Are the mappings of a process needed before its first sample? */
+static bool libraries_are_hooked(const struct stream *stream)
+{
+	return stream->session->options.gpu || stream->session->options.gpu_windows ||
+	       stream->session->options.allocations;
+}
+
+bool stream_has_clock_alone(const struct stream *stream)
+{
+	const struct session_options *options = &stream->session->options;
+
+	return options->hz && !options->no_clock && options->waits == SESSION_NO_WAITS &&
+	       !options->pages && !libraries_are_hooked(stream);
+}
+
+/*
+ * Time until the process has mapped what it is about to map. With samples of the clock alone it may be half a
+ * period: one read then serves all libraries of a program that starts, and a sample in a library that is not
+ * known yet is a miss, which reads them at once.
+ */
+static uint64_t reread_delay_ns(const struct stream *stream)
+{
+	uint64_t half_ns;
+
+	if (!stream_has_clock_alone(stream))
+		return REREAD_MIN_NS;
+	half_ns = NS_PER_SECOND / stream->session->options.hz / 2;
+	if (half_ns < REREAD_MIN_NS)
+		return REREAD_MIN_NS;
+	return half_ns < REREAD_MAX_NS ? half_ns : REREAD_MAX_NS;
+}
+
+static void reread_later(struct decoding *d, struct process *process)
 {
 	bool young = d->now_ns - process->known_ns <= YOUNG_NS;
 
-	stream_reread_after(d, process, young ? delay_ns : delay_ns * OLD_FACTOR);
+	stream_reread_after(d, process, young ? reread_delay_ns(d->stream) : OLD_DELAY_NS);
 }
 
+/* Some samples suffice to find the pages that none uses any more. */
 static void pages_mark_used(struct decoding *d, const struct sample_view *view)
 {
 	uint64_t frame, off;
 	size_t i;
 
+	if (d->nr_samples++ % MARKED_EVERY != 0)
+		return;
 	for (i = 0; i < view->nr_user; i++) {
 		frame = view->user[i];
 		if (frame >> BPFPROF_FRAME_SHIFT != BPFPROF_FRAME_NATIVE)
@@ -60,7 +97,8 @@ static void pages_mark_used(struct decoding *d, const struct sample_view *view)
 }
 
 /* Replaces the native frames in view by the whole user stack. */
-static void merge(struct decoding *d, const struct process *process, struct sample_view *view)
+static void merge(struct decoding *d, const struct process *process, struct sample_view *view,
+		  const uint64_t *awaiters)
 {
 	struct stream *stream = d->stream;
 	const struct bpfprof_sample *sample = view->sample;
@@ -80,6 +118,9 @@ static void merge(struct decoding *d, const struct process *process, struct samp
 	size_t i;
 
 	merged = python_merge(&m, d->merged);
+	if (sample->nr_awaiters)
+		python_awaiters_insert(d->merged, &merged.nr, sample->await_at, awaiters,
+				       sample->nr_awaiters);
 	view->nr_user = merged.nr;
 	view->unmerged = merged.unmerged;
 	if (merged.ended)
@@ -157,19 +198,22 @@ static void on_sample(struct decoding *d, const struct bpfprof_sample *sample, s
 	const uint64_t *frames = (const uint64_t *)(sample + 1);
 	struct sample_view view = { .sample = sample, .stop = sample->stop };
 	size_t nr = (size_t)sample->nr_kernel + sample->nr_python + sample->nr_user;
-	size_t head = sizeof(*sample) + (nr + sample->title_words) * sizeof(*frames);
+	const uint64_t *title = frames + nr + sample->nr_awaiters;
+	size_t head = sizeof(*sample) +
+		      (nr + sample->nr_awaiters + sample->title_words) * sizeof(*frames);
 	size_t call = sample->flags & BPFPROF_SAMPLE_CALL ? sizeof(*view.call) : 0;
 	bool is_miss = sample->rec.kind == BPFPROF_KIND_MISS;
 	struct walker_miss miss;
 	struct process *process;
 
-	if (nr > BPFPROF_MAX_FRAMES || sample->skip > sample->nr_kernel || head + call > size ||
+	if (nr > BPFPROF_MAX_FRAMES || sample->nr_awaiters > BPFPROF_MAX_AWAITERS ||
+	    sample->skip > sample->nr_kernel || head + call > size ||
 	    (is_miss && !miss_parse(&miss, sample, head + call, size))) {
 		stream->nr_malformed++;
 		return;
 	}
 	if (call)
-		view.call = (const struct bpfprof_gpu_call *)(frames + nr + sample->title_words);
+		view.call = (const struct bpfprof_gpu_call *)(title + sample->title_words);
 	view.kernel = frames + sample->skip;
 	view.nr_kernel = sample->nr_kernel - (size_t)sample->skip;
 	view.user = frames + sample->nr_kernel + sample->nr_python;
@@ -190,9 +234,9 @@ static void on_sample(struct decoding *d, const struct bpfprof_sample *sample, s
 		process->sampled = true;
 	ns_context_take(&view, process, is_miss ? &miss : NULL);
 	if (sample->nr_python || (process && process->pythons->nr))
-		merge(d, process, &view);
+		merge(d, process, &view, frames + nr);
 	if (sample->flags & BPFPROF_SAMPLE_RAY || (process && process->title))
-		view.title = title_take(d, process, sample, (const char *)(frames + nr));
+		view.title = title_take(d, process, sample, (const char *)title);
 	emit(stream, &(struct event){ .kind = EVENT_SAMPLE, .view = &view });
 }
 
@@ -231,24 +275,17 @@ static void on_event(struct decoding *d, const struct bpfprof_process_event *e)
 		if (d->may_wait)
 			walker_refresh(stream->walker, process, d->now_ns);
 		/* Only the program and its loader are mapped now; the libraries follow. */
-		reread_later(d, process, 2 * REREAD_DELAY_NS);
+		reread_later(d, process);
 		break;
 	case BPFPROF_KIND_MMAP:
 		process = processes_find(processes, e->task.pid);
 		if (process && process->start_ns == e->task.start_ns)
-			reread_later(d, process, REREAD_DELAY_NS);
+			reread_later(d, process);
 		break;
 	case BPFPROF_KIND_EXIT:
 		stream_exit(d, &e->task, &end);
 		break;
 	}
-}
-
-/* Are the mappings of a process needed before its first sample? */
-static bool libraries_are_hooked(const struct stream *stream)
-{
-	return stream->session->options.gpu || stream->session->options.gpu_windows ||
-	       stream->session->options.allocations;
 }
 
 static void on_fork(struct decoding *d, const struct bpfprof_fork_event *e)
@@ -276,7 +313,7 @@ static void on_fork(struct decoding *d, const struct bpfprof_fork_event *e)
 	/* Mappings made before the hooks were attached raised no event. */
 	if (hooked) {
 		child->known_ns = d->now_ns;
-		reread_later(d, child, 2 * REREAD_DELAY_NS);
+		reread_later(d, child);
 	}
 }
 
@@ -344,6 +381,7 @@ static const struct {
 	[BPFPROF_KIND_GPU_GRAPH] = { sizeof(struct bpfprof_gpu_graph_event), EVENT_GRAPH },
 	[BPFPROF_KIND_WAITER] = { sizeof(struct bpfprof_waiter_event), EVENT_WAITER },
 	[BPFPROF_KIND_PAGE_MOVED] = { sizeof(struct bpfprof_page_moved), EVENT_PAGE_MOVED },
+	[BPFPROF_KIND_BLOCK_FREED] = { sizeof(struct bpfprof_block_freed), EVENT_BLOCK_FREED },
 	[BPFPROF_KIND_KILL] = { sizeof(struct bpfprof_kill_event), EVENT_KILL },
 	[BPFPROF_KIND_WINDOW] = { sizeof(struct bpfprof_window_event), EVENT_WINDOW },
 };

@@ -28,10 +28,12 @@ struct decoding {
 	bool may_wait; /* for files and processes */
 	bool apart; /* a job uses the process, so it cannot be looked at */
 	uint64_t now_ns;
+	uint64_t nr_samples;
 	char title[TITLE_MAX + 1]; /* of an unknown process */
 	struct bpfprof_title_event title_event; /* its title padded with zeros */
 	uint64_t frames[BPFPROF_MAX_FRAMES + BPFPROF_MAX_USER_FRAMES];
-	uint64_t merged[2 * (BPFPROF_MAX_FRAMES + BPFPROF_MAX_USER_FRAMES) + 1];
+	uint64_t merged[2 * (BPFPROF_MAX_FRAMES + BPFPROF_MAX_USER_FRAMES) + 1 +
+			BPFPROF_MAX_AWAITERS];
 };
 
 struct stream {
@@ -57,6 +59,8 @@ void stream_decode(struct decoding *d, const struct bpfprof_record *rec, size_t 
 /* The process has ended, whether an event reports it or not. */
 void stream_exit(struct decoding *d, const struct bpfprof_task_id *task,
 		 const struct process_end *end);
+/* Has the stream samples of the clock, and nothing that needs the loop or the libraries of a process soon? */
+bool stream_has_clock_alone(const struct stream *stream);
 /* Its mappings will be read again after that time. */
 void stream_reread_after(struct decoding *d, struct process *process, uint64_t delay_ns);
 

@@ -11,6 +11,7 @@
  */
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "bpfprof.h"
@@ -32,6 +33,12 @@ struct process_tables {
 	uint32_t python_slots[BPFPROF_MAX_RUNTIMES]; /* elements of the map pythons, 0: none */
 	uint32_t python_id; /* names all code objects of the process, 0: it has none */
 	uint32_t python_old_id; /* the id before the last sweep: frames under way may have it */
+	uint32_t async_id; /* python_id for which its asyncio was published */
+	uint32_t async_tries; /* searches for its asyncio */
+	bool has_asyncio; /* its library is mapped */
+	size_t async_mappings; /* number of mappings when this was looked up */
+	uint64_t async_due_ns; /* the next of them; once it was published: when */
+	uint64_t async_samples; /* of Python since the last of them */
 	uint32_t liveness_round; /* of kernel/liveness.c that checked the process last */
 };
 

@@ -188,9 +188,10 @@ static int attach(struct waits *waits)
 	return 0;
 }
 
-int waits_start(struct waits **ret, struct session *session, uint32_t hz)
+int waits_start(struct waits **ret, struct session *session, uint32_t hz, uint64_t at_ns)
 {
 	struct waits *waits = calloc(1, sizeof(*waits));
+	uint64_t now_ns;
 	int err;
 
 	if (!waits)
@@ -214,8 +215,10 @@ int waits_start(struct waits **ret, struct session *session, uint32_t hz)
 	/*
 	 * Attaching takes time, in which only some programs run. So the time of waits begins here.
 	 */
-	waits->control.start_ns = time_monotonic_ns();
-	waits->control.start_boot_ns = time_of_clock_ns(CLOCK_BOOTTIME);
+	now_ns = time_monotonic_ns();
+	waits->control.start_ns = at_ns > now_ns ? at_ns : now_ns;
+	waits->control.start_boot_ns =
+		time_of_clock_ns(CLOCK_BOOTTIME) + waits->control.start_ns - now_ns;
 	if (!err)
 		err = control_write(waits);
 	if (err) {

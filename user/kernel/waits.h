@@ -16,8 +16,11 @@
 struct session;
 struct waits;
 
-/* Waits are recorded from here on. hz: samples that a thread may have per second. 0 or -errno. */
-int waits_start(struct waits **ret, struct session *session, uint32_t hz);
+/*
+ * Waits are recorded from at_ns on (CLOCK_MONOTONIC), or, if that is past, from now on. hz: samples that a
+ * thread may have per second. 0 or -errno.
+ */
+int waits_start(struct waits **ret, struct session *session, uint32_t hz, uint64_t at_ns);
 /* Call it every 50 ms or so. */
 void waits_run(struct waits *waits, uint64_t now_ns);
 /*

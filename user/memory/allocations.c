@@ -20,18 +20,19 @@
 #include "proc/usage.h"
 #include "profile/aggregate.h"
 #include "profile/profile.h"
-#include "profile/stats.h"
 
 #define LOOK_NS (NS_PER_SECOND / 4)
 #define SCAN_NS (NS_PER_SECOND / 200) /* for new processes */
+#define CLEAN_NS NS_PER_SECOND
 #define TICK_NS (ALLOCATIONS_TICK_MS * 1000000ULL)
-#define MAX_BLOCKS                                                                                 \
-	(2 * BPFPROF_MAX_HELD_BLOCKS) /* held ones, and those freed since the last look */
+/* Held ones, and those that were freed, but whose report has not been read yet or was lost. */
+#define MAX_BLOCKS (2 * BPFPROF_MAX_HELD_BLOCKS)
 #define MAX_ACCOUNTS 16384
+#define FIRST_SUMS 256
 #define CALL_COST                                                                                  \
 	1.25 /* of a probe among other work, in probes of the measurement, which finds warm caches */
 #define EARLY_SHARE 5 /* looks between two regular ones take at most this part of the time */
-#define PEAK_STEP 25 /* and find this part more than the peak */
+#define PEAK_STEP 100 /* and find this part more than the peak */
 /*
  * Of other processes with probes in the same file, in costs of a call: the kernel runs the return of each call if there
  * is one, and asks each one's link. Measured on 6.18 with 1, 4 and 16: 1.5, 1.8 and 2.8 times the cost.
@@ -40,7 +41,7 @@
 #define OTHER_COST 0.1
 #define RETURN_COST 1.5 /* of a probe at the end of a call, in probes at its begin */
 
-/* A block of the sample, from its allocation until a look does not find it any more. */
+/* A block of the sample, from its allocation until its end is reported, or two looks have not found it. */
 struct sampled_block {
 	struct hash_node node;
 	uint64_t id, look; /* number of the last look that found it */
@@ -59,6 +60,7 @@ struct allocation_sum {
 	double bytes, objects; /* allocated */
 	double now_bytes, now_objects; /* held at the moment of an answer */
 	double held_bytes, held_objects; /* of the answer, and what outlived windows */
+	struct block_classes classes;
 };
 
 int allocations_check(void)
@@ -113,6 +115,22 @@ static struct allocation_account *account_get(struct allocations *a, uint32_t pi
 	return account;
 }
 
+/* Room for the sum of that index. Sums and stacks share one limit: when it is reached, no further stacks are kept. */
+static bool sums_grow(struct allocations *a, size_t index)
+{
+	size_t old = a->cap_sums, cap = index + index / 8 + FIRST_SUMS;
+
+	if (index < old)
+		return true;
+	if (!vec_fit(a->sums, cap))
+		return false;
+	memset(a->sums + old, 0, (cap - old) * sizeof(*a->sums));
+	a->cap_sums = cap;
+	if (aggregate_bytes(a->aggregate) + cap * sizeof(*a->sums) > a->bytes)
+		aggregate_freeze(a->aggregate, 0);
+	return true;
+}
+
 /* The index of the sum of a stack, or -1. */
 static int64_t sum_get(struct allocations *a, const struct aggregate_input *input)
 {
@@ -120,14 +138,12 @@ static int64_t sum_get(struct allocations *a, const struct aggregate_input *inpu
 	const uint64_t no_leaf = 0;
 	struct aggregate_call_at at;
 	int64_t index;
-	size_t old = a->cap_sums;
 
 	if (aggregate_add_call(a->aggregate, input, &no_leaf, 0, &at))
 		return -1;
 	index = aggregate_hold(a->aggregate, &at, PROFILE_NOT_ASLEEP);
-	if (index < 0 || vec_grow(a->sums, (size_t)index + 1, a->cap_sums, VEC_BOUNDED))
+	if (index < 0 || !sums_grow(a, (size_t)index))
 		return -1;
-	memset(a->sums + old, 0, (a->cap_sums - old) * sizeof(*a->sums));
 	if ((size_t)index >= a->nr_sums)
 		a->nr_sums = (size_t)index + 1;
 	a->sums[index].at = at;
@@ -155,6 +171,7 @@ static void on_block(struct allocations *a, const struct aggregate_input *input)
 	objects = s->block_bytes ? (double)s->period_ns / (double)s->block_bytes : 1;
 	a->sums[index].bytes += (double)s->period_ns;
 	a->sums[index].objects += objects;
+	block_classes_allocate(&a->sums[index].classes, s->block_bytes, s->period_ns);
 	block = hash_table_get(&a->blocks, &s->block);
 	if (!block) {
 		a->nr_blocks_full++;
@@ -174,6 +191,23 @@ static void on_block(struct allocations *a, const struct aggregate_input *input)
 					 .sum = (uint32_t)index };
 }
 
+/* ts_ns: of its free. */
+static void block_freed(struct allocations *a, struct sampled_block *block, uint64_t ts_ns)
+{
+	block_classes_free(&a->sums[block->sum].classes,
+			   ts_ns > block->ts_ns ? ts_ns - block->ts_ns : 0, block->bytes);
+	hash_table_remove(&a->blocks, block);
+}
+
+static void on_block_freed(struct allocations *a, const struct bpfprof_block_freed *freed)
+{
+	struct sampled_block *block = hash_table_find(&a->blocks, &freed->block);
+
+	if (block)
+		block_freed(a, block, freed->rec.ts_ns);
+	a->nr_lives_estimated += block && freed->unseen;
+}
+
 static void on_event(void *arg, const struct event *event)
 {
 	struct allocations *a = arg;
@@ -182,6 +216,9 @@ static void on_event(void *arg, const struct event *event)
 	switch (event->kind) {
 	case EVENT_BLOCK:
 		on_block(a, event->input);
+		break;
+	case EVENT_BLOCK_FREED:
+		on_block_freed(a, event->block_freed);
 		break;
 	case EVENT_EXEC:
 		account = process_map_find(&a->accounts, event->process->pid,
@@ -209,7 +246,9 @@ int allocations_open(struct allocations *a, struct sampler *sampler,
 	struct thread_reader *reader = &sampler->reader;
 	int err;
 
-	*a = (struct allocations){ .sampler = sampler, .question = options->question };
+	*a = (struct allocations){ .sampler = sampler,
+				   .question = options->question,
+				   .bytes = bytes };
 	steady_stacks_init(&a->steady);
 	hash_table_init(&a->blocks, MAX_BLOCKS, struct sampled_block, id);
 	hash_table_init(&a->accounts, MAX_ACCOUNTS, struct allocation_account, key);
@@ -241,6 +280,7 @@ void allocations_close(struct allocations *a)
 	memory_answer_fini(&a->answer);
 	steady_stacks_fini(&a->steady);
 	free(a->sums);
+	free(a->sums_of_samples);
 	*a = (struct allocations){ 0 };
 }
 
@@ -323,10 +363,11 @@ static bool look_block(void *arg, uint32_t pid, const struct bpfprof_block *held
 	if (!block)
 		return block_unknown(look, held->id);
 	account = process_map_find(&look->a->accounts, block->pid, block->start_ns);
-	if (!account || account->exec_id != block->exec_id || (account->ended && look->any))
+	if (!account || account->exec_id != block->exec_id || (account->ended && look->any) ||
+	    !block_thin(look, block)) {
+		hash_table_remove(&look->a->blocks, block);
 		return false;
-	if (!block_thin(look, block))
-		return false;
+	}
 	if (look->pid) {
 		block_outlived(look->a, block);
 		return false;
@@ -389,12 +430,24 @@ static int answer_keep(struct allocations *a, uint64_t bytes, bool end)
 	return err;
 }
 
+/* Blocks are gone whose free was not reported: their report was lost, or is late at the end. */
+static void blocks_clean(struct allocations *a, bool end)
+{
+	uint64_t now_ns = time_monotonic_ns();
+	struct sampled_block *block;
+
+	hash_table_each(&a->blocks, block)
+		if (block->look + !end < a->nr_looks) {
+			block_freed(a, block, now_ns);
+			a->nr_lives_estimated++;
+		}
+}
+
 /* pid: of the process whose window ends; 0: looks at all. end: of the recording. */
 static int look_at(struct allocations *a, uint32_t pid, bool end)
 {
 	struct look look = { .a = a, .pid = pid, .end = end };
 	struct allocation_account *account;
-	struct sampled_block *block;
 	uint64_t last_id;
 	int err;
 
@@ -404,16 +457,14 @@ static int look_at(struct allocations *a, uint32_t pid, bool end)
 	look.kernel_bytes = held_blocks_bytes(a->held);
 	last_id = held_blocks_last_id(a->held);
 	sampler_run(a->sampler);
-	a->nr_looks++;
+	a->nr_looks += !pid;
 	hash_table_each(&a->accounts, account)
 		look.any |= !account->ended;
 	err = held_blocks_each(a->held, look_block, &look);
 	a->looked_id = last_id;
 	if (err || pid)
 		return err;
-	hash_table_each(&a->blocks, block)
-		if (block->look != a->nr_looks)
-			hash_table_remove(&a->blocks, block);
+	blocks_clean(a, end);
 	a->look_bytes = look.bytes;
 	a->look_kernel_bytes = look.kernel_bytes;
 	return answer_keep(a, look.bytes, end);
@@ -498,6 +549,10 @@ void allocations_run(struct allocations *a, uint64_t now_ns)
 		a->next_scan_ns = now_ns + SCAN_NS;
 		alloc_probes_scan(a->probes);
 	}
+	if (now_ns >= a->next_clean_ns) {
+		a->next_clean_ns = now_ns + CLEAN_NS;
+		alloc_probes_clean(a->probes);
+	}
 	if (now_ns >= a->next_tick_ns) {
 		a->next_tick_ns = now_ns + TICK_NS;
 		accounts_tick(a, now_ns);
@@ -579,20 +634,22 @@ int allocations_finish(struct allocations *a)
 	return err;
 }
 
-int allocations_values(const struct allocations *a, struct profile *profile)
+int allocations_values(struct allocations *a, struct profile *profile)
 {
 	struct aggregate_view view;
 	size_t i, k = 0;
 
 	aggregate_view_get(a->aggregate, &view);
 	profile->beside = calloc(profile->nr_samples + 1, sizeof(*profile->beside));
-	if (!profile->beside)
+	a->sums_of_samples = calloc(profile->nr_samples + 1, sizeof(*a->sums_of_samples));
+	if (!profile->beside || !a->sums_of_samples)
 		return -ENOMEM;
 	for (i = 0; i < view.nr_samples && k < profile->nr_samples; i++) {
 		struct profile_sample *sample = &profile->samples[k];
 
 		if (!view.samples[i].count && !view.samples[i].value_ns)
 			continue;
+		a->sums_of_samples[k] = i;
 		profile->beside[k].count = sample->count;
 		profile->beside[k++].value = sample->value_ns;
 		sample->count = i < a->nr_sums ? (uint64_t)(a->sums[i].held_objects + 0.5) : 0;
@@ -604,74 +661,10 @@ int allocations_values(const struct allocations *a, struct profile *profile)
 	return 0;
 }
 
-uint64_t allocations_missing_blocks(const struct allocations *a)
+const struct block_classes *allocations_classes(const struct allocations *a, size_t sample)
 {
-	return held_blocks_count(a->held, ALLOC_COUNT_FULL) +
-	       held_blocks_count(a->held, ALLOC_COUNT_BUSY) +
-	       held_blocks_count(a->held, ALLOC_COUNT_OPEN_FULL) + a->nr_blocks_full + a->nr_lost;
-}
+	static const struct block_classes none;
+	size_t i = a->sums_of_samples[sample];
 
-uint64_t allocations_missing_processes(const struct allocations *a)
-{
-	const struct alloc_probes_losses *losses = alloc_probes_losses(a->probes);
-
-	return losses->nr_full + losses->nr_without + losses->nr_failed + a->nr_accounts_full;
-}
-
-/* The values that the rows read. */
-struct allocation_counts {
-	uint64_t kernel[ALLOC_NR_COUNTERS];
-	struct alloc_probes_losses losses;
-	uint64_t looks, windows, blocks_full, lost, accounts_full;
-};
-
-#define AT(field) offsetof(struct allocation_counts, field)
-
-const struct counter allocation_counters[] = {
-	{ COUNTER_MEMORY, "blocks_sampled", AT(kernel[ALLOC_COUNT_SAMPLED]),
-	  .help = "blocks that watched processes allocated, and whose stack was taken" },
-	{ COUNTER_MEMORY, "blocks_freed", AT(kernel[ALLOC_COUNT_FREED]),
-	  .help = "of these, freed" },
-	{ COUNTER_MEMORY, "blocks_failed", AT(kernel[ALLOC_COUNT_FAILED]),
-	  .help = "sampled calls that returned no block" },
-	{ COUNTER_MEMORY, "blocks_kernel_no_room", AT(kernel[ALLOC_COUNT_FULL]),
-	  .help = "blocks that are missing in the sample: no room in the kernel" },
-	{ COUNTER_MEMORY, "blocks_scratch_busy", AT(kernel[ALLOC_COUNT_BUSY]),
-	  .help = "blocks that are missing in the sample: the CPU took another one" },
-	{ COUNTER_MEMORY, "blocks_end_not_seen", AT(kernel[ALLOC_COUNT_REPLACED]),
-	  .help = "blocks whose address was allocated again, and whose end was not seen" },
-	{ COUNTER_MEMORY, "blocks_open_no_room", AT(kernel[ALLOC_COUNT_OPEN_FULL]),
-	  .help = "blocks that are missing in the sample: too many calls had not returned" },
-	{ COUNTER_MEMORY, "block_looks", AT(looks),
-	  .help = "times that bpfprof looked which blocks are still held" },
-	{ COUNTER_MEMORY, "allocation_windows", AT(windows),
-	  .help = "times that the probes of a process were taken out, so as not to slow it down" },
-	{ COUNTER_MEMORY, "blocks_no_room", AT(blocks_full),
-	  .help = "blocks whose stack is not kept: not among what is held" },
-	{ COUNTER_MEMORY, "blocks_without_stack", AT(lost),
-	  .help = "held blocks whose sample was lost: not among what is held" },
-	{ COUNTER_MEMORY, "allocating_processes_no_room", AT(accounts_full),
-	  .help = "processes over the limit" },
-	{ COUNTER_MEMORY, "processes_without_allocator", AT(losses.nr_without),
-	  .help = "processes in which no `malloc` was found" },
-	{ COUNTER_MEMORY, "processes_not_hooked", AT(losses.nr_failed),
-	  .help = "times that the kernel could not hook the allocator of a process" },
-	{ COUNTER_MEMORY, "hooked_processes_no_room", AT(losses.nr_full),
-	  .help = "processes over the limit of 64 whose allocations are watched at a time" },
-	{ 0 },
-};
-
-void allocations_stats(const struct allocations *a, struct stats_reasons *dst)
-{
-	struct allocation_counts counts = { .losses = *alloc_probes_losses(a->probes),
-					    .looks = a->nr_looks,
-					    .windows = a->nr_windows,
-					    .blocks_full = a->nr_blocks_full,
-					    .lost = a->nr_lost,
-					    .accounts_full = a->nr_accounts_full };
-	int i;
-
-	for (i = 0; i < ALLOC_NR_COUNTERS; i++)
-		counts.kernel[i] = held_blocks_count(a->held, (enum bpfprof_alloc_counter)i);
-	stats_add_rows(dst, allocation_counters, &counts, true);
+	return i < a->nr_sums ? &a->sums[i].classes : &none;
 }

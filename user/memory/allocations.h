@@ -16,6 +16,7 @@
 #include "base/process_map.h"
 #include "bpfprof.h"
 #include "memory/answer.h"
+#include "memory/classes.h"
 #include "memory/slowdown.h"
 #include "memory/steady_stacks.h"
 #include "options/memory_options.h"
@@ -41,18 +42,21 @@ struct allocations {
 	struct hash_table accounts; /* struct allocation_account */
 	struct allocation_sum *sums; /* by the sample of the aggregate */
 	size_t nr_sums, cap_sums;
+	size_t bytes; /* the limit for stacks and sums */
+	size_t *sums_of_samples; /* the place of each sample of the profile in sums */
 	struct slowdown_rules rules;
 	enum memory_question question;
 	struct memory_answer
 		answer; /* a row per stack; for MEMORY_PEAK of the look that found the most */
 	struct steady_stacks steady; /* for MEMORY_LEAKS */
 	uint64_t start_ns; /* CLOCK_MONOTONIC */
-	uint64_t next_ns, next_tick_ns, next_scan_ns; /* the next look, tick and scan are due */
+	uint64_t next_ns, next_tick_ns, next_scan_ns,
+		next_clean_ns; /* the next look and so on are due */
 	/* For MEMORY_PEAK: from early_ns on, a look is due as well when more is held than at the peak. */
 	uint64_t early_ns, look_bytes,
 		look_kernel_bytes; /* of the last look, and held_blocks_bytes() then */
 	uint64_t nr_looks;
-	uint64_t nr_blocks_full, nr_accounts_full, nr_lost, nr_windows;
+	uint64_t nr_blocks_full, nr_accounts_full, nr_lost, nr_windows, nr_lives_estimated;
 	uint64_t
 		nr_unkept; /* blocks that are counted in nr_blocks_full, and that a look has not dropped yet */
 	uint64_t looked_id; /* newest block before the last look */
@@ -75,7 +79,7 @@ struct allocation_account {
 
 /* Before sampler_open(), while there is one thread: can allocations be watched here? An exit status. */
 int allocations_check(void);
-/* bytes: the limit for stacks. An exit status; allocations_close() is due whatever it is. */
+/* bytes: the limit for stacks and their sums. An exit status; allocations_close() is due whatever it is. */
 int allocations_open(struct allocations *a, struct sampler *sampler,
 		     const struct memory_options *options, size_t bytes);
 void allocations_close(struct allocations *a);
@@ -91,7 +95,9 @@ bool allocations_are_unknown(const struct allocations *a, const struct allocatio
  * Gives the samples of a profile of the aggregate what is held as their values, and what was allocated
  * beside. 0 or -ENOMEM.
  */
-int allocations_values(const struct allocations *a, struct profile *profile);
+int allocations_values(struct allocations *a, struct profile *profile);
+/* After it: of a sample of the profile. */
+const struct block_classes *allocations_classes(const struct allocations *a, size_t sample);
 /* allocations_table.c: the table for people. rows: of each process, 0: all. 0 or -ENOMEM. */
 int allocations_table(struct buf *dst, const struct allocations *a, const struct profile *profile,
 		      size_t rows);

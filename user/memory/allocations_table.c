@@ -19,12 +19,16 @@
 #define MAX_PROCESSES 8 /* with a table; the largest ones */
 #define COLUMNS 92
 #define FUNCTION_INDENT 54
+#define CLASSES_INDENT 65
+#define CLASSES_ROWS 8
+#define CLASSES_LEAST 100 /* a function that allocated less than this part has no row */
 #define NO_STACK "[no stack]"
 
 struct row {
 	uint32_t name;
 	uint64_t bytes, blocks; /* held */
 	uint64_t allocated, objects;
+	struct block_classes classes;
 };
 
 struct table {
@@ -47,7 +51,7 @@ static int names_make(struct table *table)
 	if (!table->of_samples || strtab_new(&table->names, NAMES_BYTES))
 		return -ENOMEM;
 	for (i = 0; i < profile->nr_samples; i++) {
-		holder = holders_find(profile, &profile->stacks[profile->samples[i].stack]);
+		holder = holders_find(profile, profile->samples[i].stack);
 		buf_reset(&text);
 		if (holder)
 			frame_text(&text, profile, holder);
@@ -80,6 +84,7 @@ static void rows_fill(struct table *table, const struct allocation_account *acco
 		row->blocks += sample->count;
 		row->allocated += profile->beside[i].value;
 		row->objects += profile->beside[i].count;
+		block_classes_add(&row->classes, allocations_classes(table->a, i));
 	}
 }
 
@@ -136,6 +141,40 @@ static void rows_write(const struct table *table, struct buf *dst, size_t rows,
 	buf_printf(dst, "  %zu more\n", nr_left);
 }
 
+static int allocated_compare(const void *a, const void *b)
+{
+	const struct row *x = a, *y = b;
+
+	return x->allocated < y->allocated   ? 1
+	       : x->allocated > y->allocated ? -1
+					     : rows_compare(a, b);
+}
+
+/* The functions that allocated the most. rows: 0: all. */
+static void classes_write(struct table *table, struct buf *dst, size_t rows,
+			  const struct allocation_account *account)
+{
+	const struct row *row;
+	uint64_t least = rows ? account->allocated_bytes / CLASSES_LEAST : 1;
+
+	if (!account->allocated_bytes)
+		return;
+	qsort(table->rows, table->nr_rows, sizeof(*table->rows), allocated_compare);
+	rows = !rows ? table->nr_rows : rows < CLASSES_ROWS ? rows : CLASSES_ROWS;
+	buf_add_str(dst, "\nBytes that each function allocated, in percent:\n");
+	block_classes_head(dst);
+	buf_add_str(dst, "  Function\n");
+	for (row = table->rows; row < table->rows + (rows < table->nr_rows ? rows : table->nr_rows);
+	     row++) {
+		if (!row->allocated || row->allocated < least)
+			break;
+		block_classes_write(dst, &row->classes);
+		buf_add_str(dst, "  ");
+		text_add_cut(dst, strtab_get(table->names, row->name), COLUMNS - CLASSES_INDENT);
+		buf_add_char(dst, '\n');
+	}
+}
+
 static const char *held_words(const struct allocations *a, const struct allocation_account *account)
 {
 	if (allocations_are_unknown(a, account))
@@ -176,6 +215,7 @@ static void process_write(struct table *table, struct buf *dst,
 	rows_fill(table, account);
 	qsort(table->rows, table->nr_rows, sizeof(*table->rows), rows_compare);
 	rows_write(table, dst, rows, account);
+	classes_write(table, dst, rows, account);
 	buf_add_char(dst, '\n');
 }
 

@@ -18,6 +18,7 @@ int memory_answer_add_row(struct memory_answer *answer, const struct held_row *r
 
 int memory_answer_add_account(struct memory_answer *answer, const struct resident *resident)
 {
+	uint64_t shared_swap = resident_shared_swap(resident);
 	struct memory_account *account;
 	int err = vec_grow(answer->accounts, answer->nr_accounts + 1, answer->cap_accounts,
 			   VEC_BOUNDED);
@@ -31,12 +32,14 @@ int memory_answer_add_account(struct memory_answer *answer, const struct residen
 		.forked = resident->begin == RESIDENT_FORK,
 		.rss = resident->rss,
 		.limit_bytes = resident->limit_bytes,
-		.old_bytes = resident_old(resident),
+		.old_bytes = resident_old(resident) + shared_swap,
+		.swap_bytes = resident->rss.swap_bytes - shared_swap,
 		.lost_bytes = resident->lost_bytes,
 		.drift_bytes = resident_drift(resident),
 	};
 	memcpy(account->name, resident->name, sizeof(account->name));
 	answer->anon_bytes += resident->rss.anon_bytes;
+	answer->swap_bytes += resident->rss.swap_bytes;
 	return 0;
 }
 
@@ -56,6 +59,7 @@ int memory_answer_copy(struct memory_answer *dst, const struct memory_answer *sr
 	dst->nr_accounts = src->nr_accounts;
 	dst->variance = src->variance;
 	dst->anon_bytes = src->anon_bytes;
+	dst->swap_bytes = src->swap_bytes;
 	dst->ns = src->ns;
 	return 0;
 }
@@ -67,6 +71,8 @@ void memory_account_labels(const struct memory_account *account,
 		(struct memory_label){ account->forked ? MEMORY_SHARED : MEMORY_BEFORE,
 				       (int64_t)account->old_bytes };
 	ret[MEMORY_LABEL_LOST] = (struct memory_label){ MEMORY_LOST, (int64_t)account->lost_bytes };
+	ret[MEMORY_LABEL_SWAPPED] =
+		(struct memory_label){ MEMORY_SWAPPED, (int64_t)account->swap_bytes };
 	ret[MEMORY_LABEL_DRIFT] = (struct memory_label){ MEMORY_DRIFT, account->drift_bytes };
 }
 

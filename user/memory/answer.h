@@ -28,15 +28,22 @@ struct memory_account {
 	struct process_key key;
 	uint32_t own_pid;
 	char name[BPFPROF_COMM_LEN];
-	bool forked; /* its parent has the pages of old_bytes, too */
+	bool forked; /* its parent has the pages of old_bytes, too, also those in swap */
 	struct proc_rss rss;
 	uint64_t limit_bytes; /* of its cgroup, 0: none */
 	uint64_t old_bytes, lost_bytes;
+	uint64_t swap_bytes; /* in swap, less those of old_bytes */
 	int64_t drift_bytes;
 };
 
 /* Rows of a process that have no stack. */
-enum { MEMORY_LABEL_OLD, MEMORY_LABEL_LOST, MEMORY_LABEL_DRIFT, MEMORY_NR_LABELS };
+enum {
+	MEMORY_LABEL_OLD,
+	MEMORY_LABEL_LOST,
+	MEMORY_LABEL_SWAPPED,
+	MEMORY_LABEL_DRIFT,
+	MEMORY_NR_LABELS
+};
 
 struct memory_label {
 	const char *label;
@@ -50,7 +57,7 @@ struct memory_answer {
 	struct memory_account *accounts;
 	size_t nr_accounts, cap_accounts;
 	double variance; /* of the sum of the rows, in bytes squared */
-	uint64_t anon_bytes; /* of all processes */
+	uint64_t anon_bytes, swap_bytes; /* of all processes: resident, and swapped out */
 	uint64_t ns; /* the moment; 0: there was none */
 };
 

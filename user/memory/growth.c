@@ -96,7 +96,9 @@ static void kill_of(struct findings *findings, const struct memory_monitor *moni
 	fact.oom = kill->oom;
 	fact.sender = kill->by_kernel ? NULL : kill->sender_name;
 	fact.sender_pid = kill->sender;
+	fact.limit_above = kill->limit_above;
 	fact.limit_bytes = kill->limit_bytes;
+	fact.used_bytes = kill->used_bytes;
 	if (most) {
 		fact.holder = most->name;
 		fact.holder_bytes = (uint64_t)most->bytes;

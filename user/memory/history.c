@@ -2,12 +2,14 @@
 #include "memory/history.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/strtab.h"
+#include "base/vec.h"
 #include "memory/holders.h"
 #include "memory/moments.h"
 #include "memory/monitor.h"
@@ -26,7 +28,7 @@ int memory_history_look(struct memory_monitor *m)
 	int err = 0, one;
 
 	for (i = 0; i < answer->nr_rows && !err; i++)
-		err = memory_moments_add(&m->moments, &answer->rows[i].at,
+		err = memory_moments_add(&m->moments, &answer->rows[i].at, 0,
 					 (int64_t)answer->rows[i].bytes);
 	for (i = 0; i < answer->nr_accounts; i++) {
 		memory_account_labels(&answer->accounts[i], labels);
@@ -34,11 +36,11 @@ int memory_history_look(struct memory_monitor *m)
 			if (!labels[k].bytes)
 				continue;
 			one = process_row_add(m, &answer->accounts[i], labels[k].label, &at);
-			one = one ?: memory_moments_add(&m->moments, &at, labels[k].bytes);
+			one = one ?: memory_moments_add(&m->moments, &at, 0, labels[k].bytes);
 			err = err ?: one;
 		}
 	}
-	memory_moments_end(&m->moments, answer->ns, answer->anon_bytes);
+	memory_moments_end(&m->moments, answer->ns, answer->anon_bytes + answer->swap_bytes);
 	return err;
 }
 
@@ -77,9 +79,15 @@ static int band_compare(const void *a, const void *b)
 	return strcmp(x->text, y->text);
 }
 
-static int series_compare(const void *a, const void *b)
+/* A line with its function. */
+struct named_line {
+	const struct moment_line *line;
+	uint32_t band; /* name of the holders */
+};
+
+static int named_compare(const void *a, const void *b)
 {
-	const struct history_series *x = a, *y = b;
+	const struct named_line *x = a, *y = b;
 
 	return x->band < y->band ? -1 : x->band > y->band;
 }
@@ -97,26 +105,79 @@ static int64_t most_of(const struct profile_history *history, size_t first, size
 	return most;
 }
 
-static void series_fill(struct profile_history *history, const struct memory_moments *moments,
-			const struct holders *holders)
+/* Room in the profile for the stacks of lines with a GPU. 0 or -ENOMEM. */
+static int gpu_stacks_room(struct profile *profile, const struct memory_moments *moments)
 {
+	const struct moment_line *line;
+	size_t nr = 0;
+
+	hash_table_each(&moments->lines, line)
+		nr += line->key.gpu != 0;
+	if (nr && (profile_stacks_fit(profile, nr) ||
+		   !vec_fit(profile->locations, profile->nr_locations + nr)))
+		return -ENOMEM;
+	return 0;
+}
+
+/* The location of a GPU, among those from `first` on. */
+static uint32_t gpu_location(struct profile *profile, size_t first, uint32_t gpu)
+{
+	char text[32] = "[GPU not known]";
+	uint32_t name;
+	size_t i;
+
+	if (gpu > 1)
+		snprintf(text, sizeof(text), "[GPU %u]", gpu - 2);
+	name = strtab_add(profile->strings, text);
+	for (i = first; i < profile->nr_locations; i++)
+		if (profile->locations[i].name == name)
+			return (uint32_t)i;
+	profile->locations[profile->nr_locations++] = (struct profile_location){
+		.kind = LOCATION_CALL, .has_symbol = true, .name = name, .system_name = name
+	};
+	return (uint32_t)i;
+}
+
+/* Gives the stack of each line with a GPU that as its leaf, where gpu_stacks_room() has made room. */
+static void gpu_stacks_add(struct profile_history *history, const struct named_line *lines,
+			   struct profile *profile)
+{
+	size_t first = profile->nr_locations, i;
+	uint32_t gpu;
+
+	for (i = 0; i < history->nr_series; i++) {
+		if (!lines[i].line->key.gpu)
+			continue;
+		gpu = gpu_location(profile, first, lines[i].line->key.gpu);
+		history->series[i].stack =
+			profile_stack_put(profile, history->series[i].stack, gpu);
+	}
+}
+
+static int series_fill(struct profile_history *history, const struct memory_moments *moments,
+		       const struct holders *holders, struct profile *profile)
+{
+	__cleanup(free_mem) struct named_line *lines =
+		calloc(history->nr_series + 1, sizeof(*lines));
 	const struct moment_line *line;
 	size_t i = 0;
 
+	if (!lines || gpu_stacks_room(profile, moments))
+		return -ENOMEM;
 	hash_table_each(&moments->lines, line)
-		history->series[i++] =
-			(struct history_series){ .process = line->key.process,
-						 .stack = line->key.stack,
-						 .band = holders_name(holders, line->key.stack) };
-	qsort(history->series, i, sizeof(*history->series), series_compare);
+		lines[i++] = (struct named_line){ .line = line,
+						  .band = holders_name(holders, line->key.stack) };
+	qsort(lines, i, sizeof(*lines), named_compare);
 	for (i = 0; i < history->nr_series; i++) {
-		struct moment_key key = { .process = history->series[i].process,
-					  .stack = history->series[i].stack };
-
-		line = hash_table_find(&moments->lines, &key);
+		line = lines[i].line;
+		history->series[i] = (struct history_series){ .process = line->key.process,
+							      .stack = line->key.stack,
+							      .band = lines[i].band };
 		memcpy(history->kib + i * history->nr_moments, line->kib,
 		       history->nr_moments * sizeof(*line->kib));
 	}
+	gpu_stacks_add(history, lines, profile);
+	return 0;
 }
 
 /* Chooses the bands, and renumbers those of the series, which are sorted by name. */
@@ -156,15 +217,9 @@ static int bands_fill(struct profile_history *history, const struct holders *hol
 	return 0;
 }
 
-void memory_history_make(const struct memory_monitor *m, struct profile *profile)
+void memory_moments_history(const struct memory_moments *moments, const char *subject,
+			    const char *what, struct profile *profile)
 {
-	static const char *const whats[] = {
-		[MEMORY_HELD] = "held at the end",
-		[MEMORY_GROWN] = "held at the end, and not at the start",
-		[MEMORY_PEAK] = "held at the peak",
-		[MEMORY_LEAKS] = "leaks",
-	};
-	const struct memory_moments *moments = &m->moments;
 	struct profile_history *history;
 	struct holders holders;
 	size_t i;
@@ -177,17 +232,18 @@ void memory_history_make(const struct memory_monitor *m, struct profile *profile
 		log_error("no room for the time line");
 		return;
 	}
-	history->what = whats[m->question];
+	history->subject = subject;
+	history->what = what;
 	history->peak = moments->peak;
 	for (i = 0; i < moments->nr; i++) {
 		history->ns[i] = moments->ns[i];
 		history->total_kib[i] = moments->total_kib[i];
 	}
 	err = holders_new(&holders, profile);
-	if (!err) {
-		series_fill(history, moments, &holders);
+	if (!err)
+		err = series_fill(history, moments, &holders, profile);
+	if (!err)
 		err = bands_fill(history, &holders, profile);
-	}
 	holders_fini(&holders);
 	profile->history = history; /* the profile frees it */
 	if (!err)
@@ -195,4 +251,16 @@ void memory_history_make(const struct memory_monitor *m, struct profile *profile
 	log_error("no room for the time line");
 	profile_history_free(history);
 	profile->history = NULL;
+}
+
+void memory_history_make(const struct memory_monitor *m, struct profile *profile)
+{
+	static const char *const whats[] = {
+		[MEMORY_HELD] = "held at the end",
+		[MEMORY_GROWN] = "held at the end, and not at the start",
+		[MEMORY_PEAK] = "held at the peak",
+		[MEMORY_LEAKS] = "leaks",
+	};
+
+	memory_moments_history(&m->moments, "Anonymous memory", whats[m->question], profile);
 }

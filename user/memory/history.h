@@ -4,6 +4,7 @@
 
 /* The moments of a monitor that keeps them (memory/moments.h), for the time line of a flame graph. */
 
+struct memory_moments;
 struct memory_monitor;
 struct profile;
 
@@ -16,5 +17,11 @@ int memory_history_look(struct memory_monitor *monitor);
 void memory_history_hold(struct memory_monitor *monitor);
 /* Gives the profile of the monitor its history, if moments are kept and there is room, which is logged. */
 void memory_history_make(const struct memory_monitor *monitor, struct profile *profile);
+/*
+ * The same of any moments, whose processes and stacks have the indexes of the profile. subject, what: as in
+ * profile/history.h.
+ */
+void memory_moments_history(const struct memory_moments *moments, const char *subject,
+			    const char *what, struct profile *profile);
 
 #endif

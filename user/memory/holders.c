@@ -20,7 +20,8 @@
 /* Libraries that hold memory for others, by the beginnings of their names. */
 static const char *const allocators[] = { "libc.so",	 "libc-",      "libc.musl",   "ld-linux",
 					  "ld-musl",	 "libstdc++",  "libjemalloc", "libtcmalloc",
-					  "libmimalloc", "libpthread", "[vdso]" };
+					  "libmimalloc", "libpthread", "[vdso]",      "libcuda.so",
+					  "libcudart",	 "libc10" };
 /* The same in programs that have them inside. */
 static const char *const functions[] = { "malloc",	 "calloc",  "realloc",	"memset",
 					 "memcpy",	 "memmove", "_int_",	"sysmalloc",
@@ -52,14 +53,13 @@ static bool is_allocator(const struct profile *profile, const struct profile_loc
 }
 
 /* The location of the function that holds the memory; NULL: the stack has no frame. */
-const struct profile_location *holders_find(const struct profile *profile,
-					    const struct profile_stack *stack)
+const struct profile_location *holders_find(const struct profile *profile, uint32_t stack)
 {
 	const struct profile_location *location, *native = NULL, *leaf = NULL;
-	uint32_t i;
+	uint32_t at;
 
-	for (i = 0; i < stack->nr; i++) {
-		location = &profile->locations[profile->stack_locations[stack->first + i]];
+	stack_each(at, profile->stack_callers, stack) {
+		location = profile_frame(profile, at);
 		if (location->kind == LOCATION_PYTHON)
 			return location;
 		leaf = leaf ? leaf : location;
@@ -112,7 +112,7 @@ static int holder_compare(const void *a, const void *b)
 uint32_t holders_name(const struct holders *holders, uint32_t stack)
 {
 	const struct profile *profile = holders->profile;
-	const struct profile_location *location = holders_find(profile, &profile->stacks[stack]);
+	const struct profile_location *location = holders_find(profile, stack);
 
 	return location ? holders->locations[location - profile->locations]
 			: strtab_add(holders->names, NO_STACK);

@@ -12,7 +12,6 @@
 
 struct profile;
 struct profile_location;
-struct profile_stack;
 struct strtab;
 
 struct holder {
@@ -30,8 +29,7 @@ struct holders {
 };
 
 /* The location of the function that holds the memory; NULL: the stack has no frame. */
-const struct profile_location *holders_find(const struct profile *profile,
-					    const struct profile_stack *stack);
+const struct profile_location *holders_find(const struct profile *profile, uint32_t stack);
 /* Borrows the profile, which a monitor made. 0 or -ENOMEM; holders_fini() is due whatever it is. */
 int holders_new(struct holders *holders, const struct profile *profile);
 void holders_fini(struct holders *holders);

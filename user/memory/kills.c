@@ -95,7 +95,9 @@ int memory_kills_add(struct memory_kills *kills, const struct bpfprof_kill_event
 		.by_kernel = event->flags & BPFPROF_KILL_KERNEL,
 		.sender = event->sender,
 		.held_bytes = account->rss.anon_bytes,
-		.limit_bytes = account->limit_bytes,
+		.limit_above = event->cgroup_above,
+		.limit_bytes = event->cgroup_max_bytes ?: account->limit_bytes,
+		.used_bytes = event->cgroup_used_bytes,
 	};
 	memcpy(kill->sender_name, event->comm, BPFPROF_COMM_LEN);
 	return answer_take(&kills->answer, last, account);

@@ -25,7 +25,9 @@ struct memory_kill {
 	uint32_t sender; /* as the kernel counts pids */
 	char sender_name[BPFPROF_COMM_LEN + 1];
 	uint64_t held_bytes; /* anonymous memory */
-	uint64_t limit_bytes; /* of its cgroup, 0: none */
+	bool limit_above; /* the limit is that of a cgroup above its own */
+	uint64_t limit_bytes; /* 0: none */
+	uint64_t used_bytes; /* by that cgroup at the signal; 0: not known */
 };
 
 /* All zero to begin with; the caller calls memory_answer_fini() of the answer. */

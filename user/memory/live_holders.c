@@ -66,33 +66,50 @@ static void bytes_add(struct live_holders *live, uint32_t name, int64_t bytes)
 }
 
 /* A name of Python code that is not known yet arrives later, under another number. */
-static bool is_passing(const struct aggregate_view *view, const struct profile_stack *stack)
+static bool is_passing(const struct aggregate_view *view, uint32_t stack)
 {
-	uint32_t i;
+	uint32_t at;
 
-	for (i = 0; i < stack->nr; i++)
-		if (aggregate_frame_kind(view->frames[stack->first + i]) == BPFPROF_FRAME_PYTHON &&
-		    view->frames[stack->first + i] & (BPFPROF_CODE_ID_RAW << BPFPROF_LASTI_BITS))
+	stack_each(at, view->callers, stack)
+		if (aggregate_frame_kind(view->frames[at]) == BPFPROF_FRAME_PYTHON &&
+		    view->frames[at] & (BPFPROF_CODE_ID_RAW << BPFPROF_LASTI_BITS))
 			return true;
 	return false;
 }
 
-/* Some stacks of an aggregate, each as a sample. */
+/* Some stacks of an aggregate, each as a sample. They share no callers here. */
 struct stack_part {
 	const struct aggregate_view *all;
 	struct aggregate_sample samples[MAX_NEW];
-	struct profile_stack stacks[MAX_NEW];
 	uint32_t of[MAX_NEW]; /* their numbers in the aggregate */
 	uint32_t old[MAX_NEW]; /* the names so far */
-	size_t nr;
+	size_t nr, nr_stacks;
 	uint64_t *frames;
+	uint32_t *callers;
 };
+
+/* Copies a stack; its number. */
+static uint32_t stack_copy(struct stack_part *part, uint32_t stack)
+{
+	uint32_t end = (uint32_t)(part->nr_stacks + stack_depth(part->all->callers, stack));
+	uint32_t at, to = end;
+
+	stack_each(at, part->all->callers, stack) {
+		part->frames[--to] = part->all->frames[at];
+		part->callers[to] = to - 1;
+	}
+	if (end == to)
+		return 0;
+	part->callers[to] = 0;
+	part->nr_stacks = end;
+	return end - 1;
+}
 
 static int part_fill(struct stack_part *part, struct live_holders *live)
 {
 	const struct memory_answer *answer = &live->monitor->last;
 	const struct held_row *row;
-	size_t i, nr_frames = 0;
+	size_t i, nr_frames = 1; /* that of the empty stack */
 	uint32_t *name;
 
 	for (i = 0; i < answer->nr_rows && part->nr < MAX_NEW; i++) {
@@ -105,23 +122,19 @@ static int part_fill(struct stack_part *part, struct live_holders *live)
 		part->old[part->nr] = *name;
 		*name = TAKEN;
 		part->of[part->nr] = row->at.stack;
-		part->samples[part->nr] = (struct aggregate_sample){ .process = row->at.process,
-								     .stack = (uint32_t)part->nr };
-		part->stacks[part->nr] = part->all->stacks[row->at.stack];
-		nr_frames += part->stacks[part->nr++].nr;
+		part->samples[part->nr++].process = row->at.process;
+		nr_frames += stack_depth(part->all->callers, row->at.stack);
 	}
 	live->next_row = answer->nr_rows ? (live->next_row + i) % answer->nr_rows : 0;
 	for (i = 0; i < part->nr; i++)
 		live->of_stack[part->of[i]] = part->old[i];
-	part->frames = malloc((nr_frames + 1) * sizeof(*part->frames));
-	if (!part->frames)
+	part->nr_stacks = 1;
+	part->frames = calloc(nr_frames, sizeof(*part->frames));
+	part->callers = calloc(nr_frames, sizeof(*part->callers));
+	if (!part->frames || !part->callers)
 		return -ENOMEM;
-	for (i = 0, nr_frames = 0; i < part->nr; i++) {
-		memcpy(part->frames + nr_frames, part->all->frames + part->stacks[i].first,
-		       part->stacks[i].nr * sizeof(*part->frames));
-		part->stacks[i].first = (uint32_t)nr_frames;
-		nr_frames += part->stacks[i].nr;
-	}
+	for (i = 0; i < part->nr; i++)
+		part->samples[i].stack = stack_copy(part, part->of[i]);
 	return 0;
 }
 
@@ -144,18 +157,16 @@ static int part_name(struct stack_part *part, struct live_holders *live)
 	view.nr_samples = part->nr;
 	view.nr_call_samples = 0;
 	view.frames = part->frames;
-	view.nr_frames =
-		part->nr ? part->stacks[part->nr - 1].first + part->stacks[part->nr - 1].nr : 0;
-	view.stacks = part->stacks;
-	view.nr_stacks = part->nr;
+	view.callers = part->callers;
+	view.nr_stacks = part->nr_stacks;
 	err = symbolize(&profile, &view, sampler->reader.images, &options, &files, &hidden);
 	if (err)
 		return err;
 	err = holders_new(&holders, &profile);
 	for (i = 0; i < part->nr && !err; i++) {
-		name = name_add(live,
-				strtab_get(holders.names, holders_name(&holders, (uint32_t)i)));
-		if (is_passing(&view, &part->stacks[i]))
+		name = name_add(live, strtab_get(holders.names,
+						 holders_name(&holders, part->samples[i].stack)));
+		if (is_passing(&view, part->samples[i].stack))
 			name |= MAY_CHANGE;
 		live->of_stack[part->of[i]] = name;
 	}
@@ -181,6 +192,7 @@ static int stacks_name(struct live_holders *live, const struct aggregate_view *v
 	if (!err && part->nr)
 		err = part_name(part, live);
 	free(part->frames);
+	free(part->callers);
 	budget_spend(&live->budget, time_thread_cpu_ns() - cpu_ns);
 	return err;
 }
@@ -208,6 +220,7 @@ static void accounts_add(struct live_holders *live)
 	size_t i, k;
 
 	live->total_bytes = answer->anon_bytes;
+	live->swap_bytes = answer->swap_bytes;
 	live->file_bytes = live->shared_bytes = 0;
 	live->nr_processes = answer->nr_accounts;
 	for (i = 0; i < answer->nr_accounts; i++) {

@@ -41,7 +41,8 @@ struct live_holders {
 	uint64_t past_ns[LIVE_STEPS], past_total[LIVE_STEPS];
 	size_t nr_past;
 	uint64_t ns; /* the moment of the last update */
-	uint64_t total_bytes, file_bytes, shared_bytes;
+	uint64_t total_bytes; /* anonymous and resident */
+	uint64_t file_bytes, shared_bytes, swap_bytes;
 	size_t nr_processes;
 	/* The group whose limit is the nearest. */
 	uint64_t limit_bytes, used_bytes; /* 0: there is no limit */

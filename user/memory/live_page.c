@@ -123,7 +123,13 @@ static void head_add(const struct live_holders *live, const char *what, size_t c
 	amount(&line, live->file_bytes);
 	buf_add_str(&line, " of files, ");
 	amount(&line, live->shared_bytes);
-	buf_printf(&line, " shared; %zu process%s", live->nr_processes,
+	buf_add_str(&line, " shared");
+	if (live->swap_bytes) {
+		buf_add_str(&line, ", ");
+		amount(&line, live->swap_bytes);
+		buf_add_str(&line, " in swap");
+	}
+	buf_printf(&line, "; %zu process%s", live->nr_processes,
 		   live->nr_processes == 1 ? "" : "es");
 	line_add(page, PAGE_PLAIN, columns, &line);
 	limit_words(&line, live);
@@ -167,7 +173,7 @@ static int rows_add(const struct live_holders *live, bool by_change, size_t colu
 	}
 	qsort(rows, nr, sizeof(*rows), by_change ? by_change_most : by_bytes);
 	for (i = 0; i < nr && i < space; i++)
-		row_add(&rows[i], live->total_bytes, columns, page);
+		row_add(&rows[i], live->total_bytes + live->swap_bytes, columns, page);
 	return 0;
 }
 

@@ -28,9 +28,9 @@ void memory_moments_begin(struct memory_moments *moments, uint64_t now_ns)
 	moments->interval_ns = 0;
 }
 
-static struct moment_key key_of(const struct aggregate_call_at *at)
+static struct moment_key key_of(const struct aggregate_call_at *at, uint32_t gpu)
 {
-	return (struct moment_key){ .process = at->process, .stack = at->stack };
+	return (struct moment_key){ .process = at->process, .stack = at->stack, .gpu = gpu };
 }
 
 static int32_t kib_of(int64_t bytes)
@@ -43,9 +43,9 @@ static int32_t kib_of(int64_t bytes)
 }
 
 int memory_moments_add(struct memory_moments *moments, const struct aggregate_call_at *at,
-		       int64_t bytes)
+		       uint32_t gpu, int64_t bytes)
 {
-	struct moment_key key = key_of(at);
+	struct moment_key key = key_of(at, gpu);
 	struct moment_line *line = hash_table_get(&moments->lines, &key);
 	int err;
 
@@ -57,7 +57,7 @@ int memory_moments_add(struct memory_moments *moments, const struct aggregate_ca
 	err = vec_grow(moments->rest, moments->nr_rest + 1, moments->cap_rest, VEC_BOUNDED);
 	if (!err)
 		moments->rest[moments->nr_rest++] =
-			(struct moment_rest){ .at = *at, .bytes = bytes };
+			(struct moment_rest){ .at = *at, .gpu = gpu, .bytes = bytes };
 	return err;
 }
 
@@ -67,7 +67,9 @@ static int rest_by_key(const void *a, const void *b)
 
 	if (x->at.process != y->at.process)
 		return x->at.process < y->at.process ? -1 : 1;
-	return x->at.stack < y->at.stack ? -1 : x->at.stack > y->at.stack;
+	if (x->at.stack != y->at.stack)
+		return x->at.stack < y->at.stack ? -1 : 1;
+	return (x->gpu > y->gpu) - (x->gpu < y->gpu);
 }
 
 static int rest_by_bytes(const void *a, const void *b)
@@ -110,7 +112,7 @@ static void rest_admit(struct memory_moments *moments)
 		if (!least || kib_of(rest[i].bytes) <= least->most_kib)
 			break;
 		hash_table_remove(&moments->lines, least);
-		key = key_of(&rest[i].at);
+		key = key_of(&rest[i].at, rest[i].gpu);
 		least = hash_table_add(&moments->lines, &key);
 		if (!least)
 			break;

@@ -5,8 +5,8 @@
 /*
  * What each stack held at some moments of the run. A moment is a look; the first one, the last one and the
  * one with the most memory are always among them. When there is no room for another moment, every second one
- * goes. Of more than MOMENTS_MAX_LINES stacks, those stay that held the most at any moment. All of it takes at
- * most 1.3 MiB.
+ * goes. Of more than MOMENTS_MAX_LINES stacks, those stay that held the most at any moment. These take at most
+ * 1.3 MiB; while a moment is added, each further stack takes up to 64 bytes.
  */
 
 #include <stddef.h>
@@ -20,6 +20,8 @@
 
 struct moment_key {
 	uint32_t process, stack; /* of the aggregate */
+	/* Shown as the leaf of the stack: the number of a device + 2; 1: the device is not known; 0: none. */
+	uint32_t gpu;
 };
 
 /* A stack of a process. */
@@ -35,6 +37,7 @@ struct moment_line {
 /* A stack for which there was no room yet. */
 struct moment_rest {
 	struct aggregate_call_at at;
+	uint32_t gpu;
 	int64_t bytes;
 };
 
@@ -54,9 +57,9 @@ void memory_moments_init(struct memory_moments *moments);
 void memory_moments_fini(struct memory_moments *moments);
 /* Forgets all moments; the time line begins now. */
 void memory_moments_begin(struct memory_moments *moments, uint64_t now_ns);
-/* Adds to what the stack holds at the moment that memory_moments_end() ends. 0 or -ENOMEM. */
+/* Adds to what the stack holds at the moment that memory_moments_end() ends. gpu: as in the key. 0 or -ENOMEM. */
 int memory_moments_add(struct memory_moments *moments, const struct aggregate_call_at *at,
-		       int64_t bytes);
+		       uint32_t gpu, int64_t bytes);
 void memory_moments_end(struct memory_moments *moments, uint64_t ns, uint64_t total_bytes);
 
 #endif

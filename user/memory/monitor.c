@@ -26,7 +26,7 @@
 
 #define LOOK_NS (NS_PER_SECOND / 4)
 #define LOOK_SHARE 100 /* looks take at most this part of the time */
-#define PEAK_STEP 20 /* a twentieth */
+#define PEAK_STEP 100 /* a hundredth */
 #define EARLY_SHARE 3 /* while memory grows beyond the peak: this part */
 #define MAX_PAGES (2 * BPFPROF_MAX_HELD) /* held ones, and those freed since the last look */
 #define MAX_RESIDENTS 16384
@@ -402,7 +402,7 @@ static bool residents_settle(struct look *look)
 		resident->moved_share = resident_moved_share(resident);
 		any = true;
 		resident_limit(resident, m->sampler->options->host_root);
-		if (resident->rss.anon_bytes)
+		if (resident->rss.anon_bytes || resident->rss.swap_bytes)
 			look->error =
 				memory_answer_add_account(&look->answer, resident) ?: look->error;
 	}
@@ -489,9 +489,10 @@ void memory_monitor_run(struct memory_monitor *m, uint64_t now_ns)
 	    m->pages.nr < MAX_PAGES / 4 * 3 && !is_beyond_peak(m, now_ns))
 		return;
 	residents_find_soon(m);
+	/* Before the look: pages that are allocated during it may lack in its answer. */
+	peak_pages_note(m);
 	if (look_at_all(m))
 		log_debug("memory: a look failed");
-	peak_pages_note(m);
 	cpu_ns = time_thread_cpu_ns() - cpu_ns;
 	m->next_ns = now_ns + (cpu_ns * LOOK_SHARE > LOOK_NS ? cpu_ns * LOOK_SHARE : LOOK_NS);
 	m->early_ns = now_ns + cpu_ns * EARLY_SHARE;
@@ -505,7 +506,7 @@ static int labels_add(struct memory_monitor *m, const struct memory_account *acc
 
 	memory_account_labels(account, labels);
 	if (m->question == MEMORY_GROWN)
-		labels[MEMORY_LABEL_OLD].bytes = 0;
+		labels[MEMORY_LABEL_OLD].bytes = labels[MEMORY_LABEL_SWAPPED].bytes = 0;
 	for (i = 0; i < MEMORY_NR_LABELS && !err; i++) {
 		if (labels[i].bytes <= 0) /* a profile has no room for negative drift */
 			continue;

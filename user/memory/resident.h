@@ -33,6 +33,8 @@ struct resident {
 	bool ended;
 	uint64_t old_bytes; /* without a stack at the begin */
 	uint64_t freed_bytes; /* of these, freed */
+	uint64_t swap_bytes; /* swapped out at the begin */
+	uint64_t swap_most_bytes; /* the most that was swapped out since */
 	uint64_t copied_bytes; /* copies of pages of the fork that it has made, freed ones too */
 	bool limit_known;
 	uint64_t limit_bytes; /* of its cgroup, 0: none */
@@ -62,8 +64,13 @@ void resident_limit(struct resident *resident, const char *host_root);
 /* It executes a program: nothing of its old memory is left. */
 void resident_execute(struct resident *resident);
 
-/* Bytes left of those without a stack. */
+/*
+ * Resident bytes left of those without a stack. Those that are swapped out are not among them; they are again once they come
+ * back out of the swap cache, which raises no event.
+ */
 uint64_t resident_old(const struct resident *resident);
+/* Bytes in swap that a fork has from its parent. */
+uint64_t resident_shared_swap(const struct resident *resident);
 /* RssAnon less all that is known of it. */
 int64_t resident_drift(const struct resident *resident);
 

@@ -83,9 +83,15 @@ void memory_table_process(struct buf *dst, struct holders *holders,
 	table_amount(dst, (int64_t)account->rss.file_bytes);
 	buf_add_str(dst, " of files,");
 	table_amount(dst, (int64_t)account->rss.shared_bytes);
-	buf_add_str(dst, " shared\n\n");
+	buf_add_str(dst, " shared");
+	if (account->rss.swap_bytes) {
+		buf_add_char(dst, ',');
+		table_amount(dst, (int64_t)account->rss.swap_bytes);
+		buf_add_str(dst, " swapped out");
+	}
+	buf_add_str(dst, "\n\n");
 	holders_of(holders, account->key.pid, leaks ? 0 : account->drift_bytes);
-	rows_write(holders, dst, rows, account->rss.anon_bytes);
+	rows_write(holders, dst, rows, account->rss.anon_bytes + account->rss.swap_bytes);
 	buf_add_char(dst, '\n');
 }
 

@@ -32,6 +32,7 @@ _Static_assert(offsetof(struct gpu_options, record) == 0, "record is not the fir
 static const struct flag rows[] = {
 	{ "pid", "PID", "calls of this process and its children", FLAG_PIDS, LIST_AT(pids),
 	  .letter = 'p', .repeatable = true },
+	FLAG_GROUP(container_flags, struct gpu_options, record.capture.containers),
 	{ "worker", "LIST",
 	  "Ray workers whose task, class or name matches one of\n"
 	  "the patterns '*policy*,Trainer', and their children",
@@ -51,6 +52,7 @@ static const struct flag rows[] = {
 	  "stop after so many seconds, or 30s, 5m, 2h; without\nit Ctrl-C ends it", FLAG_DURATION,
 	  AT(record.duration_ns), .letter = 'd',
 	  .refusal = "must be a number of seconds, or one like 30s, 5m, 2h" },
+	FLAG_GROUP(start_flags, struct gpu_options, record.capture),
 	{ "output", "FILE",
 	  "write calls by stack, too; the suffix says how:\n" OUTPUT_SUFFIXES
 	  ";\n.json is a trace of each call, for Perfetto; .pickle\n"
@@ -111,6 +113,8 @@ static int fill(void *object, struct buf *error)
 }
 
 static const struct flag_rule rules[] = {
+	{ "pod container", FLAG_EXCLUDES, "worker",
+	  .sentence = "--worker: names processes of all pods, leave --pod and --container out" },
 	{ "json", FLAG_NEEDS, "once", .sentence = "--json: goes with --once" },
 	{ "format", FLAG_NEEDS, "output", .sentence = "--format: goes with -o" },
 	{ .check = check_calls },

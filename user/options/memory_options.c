@@ -5,10 +5,12 @@
 
 #include "base/buf.h"
 #include "base/text.h"
+#include "base/time.h"
 #include "options/outputs.h"
 #include "options/values.h"
 
 #define AT(field) FLAG_AT(struct memory_options, field)
+#define ONCE_NS (5 * NS_PER_SECOND)
 #define ONE_ANSWER "choose one of --held, --grown, --peak and --leaks"
 
 /* The rows of struct record_options apply to this struct, too. */
@@ -18,6 +20,7 @@ static const struct flag rows[] = {
 	{ "pid", "PID", "memory of this process and its children", FLAG_PIDS,
 	  FLAG_LIST_AT(struct memory_options, record.capture.pids, record.capture.nr_pids),
 	  .letter = 'p', .repeatable = true },
+	FLAG_GROUP(pid_start_flags, struct memory_options, record.capture.pid_start),
 	{ "comm", "GLOB", "memory of processes with this name ('python*')", FLAG_LIST,
 	  FLAG_LIST_AT(struct memory_options, record.capture.comms, record.capture.nr_comms),
 	  .repeatable = true, .refusal = "must be a process name or a pattern like 'python*'" },
@@ -32,6 +35,9 @@ static const struct flag rows[] = {
 	{ "duration", "DURATION", "30, 30s, 1.5, 5m, 2h (until Ctrl-C, or until\nCMD exits)",
 	  FLAG_DURATION, AT(record.duration_ns), .letter = 'd',
 	  .refusal = "duration must be a number of seconds, or one like 30s, 5m, 2h" },
+	FLAG_GROUP(start_flags, struct memory_options, record.capture),
+	{ "once", NULL, "watch for 5 s, or as -d says, print the table, exit", FLAG_BOOL,
+	  AT(once) },
 	{ "sample", "BYTES",
 	  "one stack per so many bytes, 4K to 1G (512K); more when\nthe processes hold much",
 	  FLAG_BYTES, AT(sample_bytes), .min = 4ULL << 10, .max = 1ULL << 30,
@@ -79,12 +85,15 @@ static int choose_formats(void *object, struct buf *error)
 				    "--format trace: memory has no calls that begin and end");
 	if (options->allocations && !options->record.capture.nr_pids && !options->record.command)
 		return value_refuse(error, "--allocations: needs -p or a program to run after --");
+	if (options->once && !options->record.duration_ns)
+		options->record.duration_ns = ONCE_NS;
 	err = outputs_choose_formats(&options->record, 0, error);
 	options->timeline = options->record.html && !options->allocations;
 	return err;
 }
 
 static const struct flag_rule rules[] = {
+	PID_START_RULE,
 	{ "held", FLAG_EXCLUDES, "grown peak leaks", .sentence = ONE_ANSWER },
 	{ "max-slowdown", FLAG_NEEDS, "allocations",
 	  .sentence = "--max-slowdown: goes with --allocations" },
@@ -103,9 +112,9 @@ static const char memory_about[] =
 	"Python, NumPy, mmap. A stack is the one that touched the page first. Memory from\n"
 	"before the start is one row, [before bpfprof]; what does not add up is another,\n"
 	"[drift]. Without -p, --comm, --worker, --pod and CMD all processes of the\n"
-	"machine are watched. On a terminal, without -d, -o, --stats, --allocations and\n"
-	"CMD, a live screen shows it, and when the limit of the cgroup is reached at this\n"
-	"slope.\n";
+	"machine are watched. On a terminal, without -d, --once, -o, --stats,\n"
+	"--allocations and CMD, a live screen shows it, and when the limit of the cgroup\n"
+	"is reached at this slope.\n";
 static const char memory_notes[] =
 	"Examples:\n"
 	"  bpfprof memory -p 1234                      live: what holds it, and how it changes\n"

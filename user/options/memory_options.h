@@ -19,6 +19,7 @@ struct memory_options {
 	struct record_options record; /* pids, duration, outputs, command and so on */
 	uint64_t sample_bytes;
 	enum memory_question question;
+	bool once;
 	bool held; /* --held was given */
 	bool timeline; /* keep what is held at some moments of the run */
 	bool allocations; /* not resident memory */

@@ -27,6 +27,7 @@
 		.repeatable = true, .take = take_container, .release = release_containers
 #define POD_ROW                                                                                    \
 	FLAG_CUSTOM, FLAG_AT(struct container_filter, nr_pods), .repeatable = true, .take = take_pod
+#define START_AT_MAX_NS (3600 * NS_PER_SECOND) /* a later start is taken for a mistake */
 #define VERBOSE_MAX 2 /* a third -v changes nothing */
 
 static int take_container(void *object, const char *value, struct buf *why)
@@ -87,6 +88,46 @@ const struct flag host_root_flags[] = {
 	{ .type = FLAG_END },
 };
 
+const struct flag pid_start_flags[] = {
+	{ "pid-start", "TICKS",
+	  "-p: only if the process was started then (field 22 of\n/proc/PID/stat)", FLAG_NUMBER,
+	  .size = sizeof(uint64_t), .min = 1, .max = INT64_MAX,
+	  .refusal = "must be a number of clock ticks from 1" },
+	{ .type = FLAG_END },
+};
+
+static int take_start_at(void *object, const char *value, struct buf *why)
+{
+	struct capture_options *options = object;
+	uint64_t start_ns, now_ns = time_wall_ns();
+	int err = value_epoch(value, &start_ns);
+
+	if (err)
+		return err;
+	if (start_ns > now_ns && start_ns - now_ns <= START_AT_MAX_NS) {
+		options->start_at_ns = start_ns;
+		return 0;
+	}
+	buf_printf(why, "is %s the clock of this machine (%llu.%03llu)",
+		   start_ns <= now_ns ? "in the past of" : "more than an hour ahead of",
+		   (unsigned long long)(now_ns / NS_PER_SECOND),
+		   (unsigned long long)(now_ns % NS_PER_SECOND / 1000000));
+	return -EINVAL;
+}
+
+const struct flag start_flags[] = {
+	{ "start-at", "EPOCH",
+	  "begin at this time, in seconds since 1970 (1764447000.5),\n"
+	  "for the same moment on several machines",
+	  FLAG_CUSTOM, FLAG_AT(struct capture_options, start_at_ns), .take = take_start_at,
+	  .refusal = "must be a number of seconds since 1970, like 1764447000.5" },
+	{ "end-with-stdin", NULL,
+	  "end as Ctrl-C does when standard input ends: at the far\n"
+	  "end of ssh or kubectl exec -i nothing stays behind",
+	  FLAG_BOOL, FLAG_AT(struct capture_options, end_with_stdin) },
+	{ .type = FLAG_END },
+};
+
 static const struct flag verbose_flags[] = {
 	{ "verbose", NULL, "say more; -vv libbpf's log too", FLAG_COUNT,
 	  .size = sizeof(unsigned int), .letter = 'v', .repeatable = true, .max = VERBOSE_MAX },
@@ -111,6 +152,7 @@ int record_take_stats(void *object, const char *value, struct buf *why)
 static const struct flag record_rows[] = {
 	{ "pid", "PID", "record this process, its threads and children", FLAG_PIDS,
 	  CAPTURE_LIST_AT(struct record_options, pids), .letter = 'p', .repeatable = true },
+	FLAG_GROUP(pid_start_flags, struct record_options, capture.pid_start),
 	{ "comm", "GLOB", "record processes with this name ('python*')", FLAG_LIST,
 	  CAPTURE_LIST_AT(struct record_options, comms), .repeatable = true,
 	  .refusal = "must be a process name or a pattern like 'python*'" },
@@ -136,6 +178,7 @@ static const struct flag record_rows[] = {
 	  .out_of_range =
 		  "duration must be more than 0 and at most 366 days; leave -d out to record "
 		  "until Ctrl-C" },
+	FLAG_GROUP(start_flags, struct record_options, capture),
 	FLAG_GROUP(clock_flags, struct record_options, capture),
 	{ "event", "EVENT", "cpu-clock or cycles (cpu-clock)", FLAG_CHOICE,
 	  RECORD_AT(capture.session.cycles), FLAG_WORDS("cpu-clock", "cycles"),
@@ -153,7 +196,18 @@ static const struct flag record_rows[] = {
 	  OUTPUTS_FORMAT_ROW },
 	{ "max-trace-bytes", "BYTES", "of a timeline: the newest calls are kept (256M)",
 	  OUTPUTS_TRACE_BYTES_ROW },
-	{ "native", NULL, ".raw: native frames too", FLAG_BOOL, RECORD_AT(native) },
+	{ "native", NULL, ".raw and --py-spy: native frames too", FLAG_BOOL, RECORD_AT(native) },
+	{ "py-spy", NULL,
+	  ".svg, .speedscope.json and .raw as py-spy writes them:\n"
+	  "frames of Python alone, no frame of the process",
+	  FLAG_BOOL, RECORD_AT(py_spy) },
+	{ "function", NULL, "--py-spy: the first line of each function, not the\none that runs",
+	  FLAG_BOOL, RECORD_AT(function) },
+	{ "nolineno", NULL, "--py-spy: no lines", FLAG_BOOL, RECORD_AT(no_lines) },
+	{ "full-filenames", NULL, "--py-spy: whole names of Python files", FLAG_BOOL,
+	  RECORD_AT(full_filenames) },
+	{ "pod-pids", NULL, "--py-spy: pids as the processes themselves see them", FLAG_BOOL,
+	  RECORD_AT(pod_pids) },
 	{ "threads", NULL, "keep threads apart", FLAG_BOOL, RECORD_AT(threads) },
 	{ "wall", NULL, "all time of every thread: on a CPU, waiting for one,\nand blocked",
 	  FLAG_SET, RECORD_AT(capture.session.waits), .min = SESSION_WALL,
@@ -167,6 +221,10 @@ static const struct flag record_rows[] = {
 	  "--wall, --off-cpu: above each wait the thread that ended\nit, and its stack", FLAG_BOOL,
 	  RECORD_AT(capture.session.wakers) },
 	{ "gil", NULL, "only Python threads that hold the GIL", FLAG_BOOL, RECORD_AT(capture.gil) },
+	{ "async", NULL,
+	  "a coroutine of asyncio stands under the tasks that await\nit; with --wall tasks "
+	  "that wait, too",
+	  FLAG_BOOL, RECORD_AT(capture.session.async) },
 	{ "memory", NULL,
 	  "which functions hold resident memory, too: x.pb.gz is\nof the CPU, x.memory.pb.gz of "
 	  "memory",
@@ -222,6 +280,18 @@ static int check_timeline(void *object, struct buf *error)
 	return options->capture.steps.stop && options->trace
 		       ? value_refuse(error,
 				      "--steps: a timeline has all calls, leave -o FILE.json out")
+		       : 0;
+}
+
+static int check_tasks(void *object, struct buf *error)
+{
+	const struct record_options *options = object;
+
+	return options->py_spy && options->capture.session.async &&
+			       options->capture.session.waits != SESSION_NO_WAITS
+		       ? value_refuse(error,
+				      "--py-spy: its files have no frame that keeps tasks that "
+				      "wait apart from threads, leave --async out")
 		       : 0;
 }
 
@@ -332,7 +402,13 @@ int record_take_test_knobs(void *object, struct buf *error)
 }
 
 static const struct flag_rule record_rules[] = {
+	PID_START_RULE,
 	{ .check = choose_formats },
+	{ "function nolineno full-filenames pod-pids", FLAG_NEEDS, "py-spy",
+	  .sentence = "--py-spy is missing: --function, --nolineno, --full-filenames and "
+		      "--pod-pids change its files" },
+	{ "function", FLAG_EXCLUDES, "nolineno",
+	  .sentence = "--function and --nolineno cannot be used together" },
 	{ "event=cycles", FLAG_EXCLUDES, "clock=timer",
 	  .sentence =
 		  "--event cycles: the timer clock cannot count cycles, leave --clock timer out" },
@@ -353,6 +429,7 @@ static const struct flag_rule record_rules[] = {
 	{ "waker", FLAG_NEEDS, "wall off-cpu",
 	  .sentence = "--waker: shows the threads that end waits, add --wall or --off-cpu" },
 	{ .check = check_timeline },
+	{ .check = check_tasks },
 	{ "steps", FLAG_EXCLUDES, "wall off-cpu",
 	  .sentence = "--steps: waits are not cut where steps begin and end, leave --wall and "
 		      "--off-cpu out" },
@@ -512,9 +589,26 @@ const struct flag_set doctor_flags = {
 	.notes = doctor_notes,
 };
 
+static const struct flag no_rows[] = { { .type = FLAG_END } };
+
+const struct flag_set clock_flag_set = {
+	.flags = no_rows,
+	.size = 1,
+	.no_operand = "no such argument",
+	.twins = "CLOCK",
+	.about = "Usage: bpfprof clock\n"
+		 "Prints the time of this machine in seconds since 1970, and once more for each "
+		 "line\n"
+		 "of standard input: for --start-at, and to see how far clocks differ.\n",
+	.notes = "Examples:\n"
+		 "  ssh node1 bpfprof clock\n"
+		 "  kubectl -n bpfprof exec AGENT -- bpfprof clock\n",
+};
+
 static const struct flag dump_rows[] = {
 	{ "pid", "PID", "dump this process; may be given again", FLAG_PIDS, DUMP_LIST_AT(pids),
 	  .letter = 'p', .repeatable = true },
+	FLAG_GROUP(pid_start_flags, struct dump_options, pid_start),
 	FLAG_GROUP(dump_container_flags, struct dump_options, containers),
 	{ "worker", "LIST",
 	  "Ray workers whose task, class or name matches one of\n"
@@ -530,6 +624,8 @@ static const struct flag dump_rows[] = {
 	{ "subprocesses", NULL, "its descendants too", FLAG_BOOL, DUMP_AT(subprocesses),
 	  .letter = 's' },
 	{ "json", NULL, "py-spy's JSON, with more in it", FLAG_BOOL, DUMP_AT(json), .letter = 'j' },
+	{ "pod-pids", NULL, "show pids as the processes themselves see them", FLAG_BOOL,
+	  DUMP_AT(pod_pids) },
 	FLAG_GROUP(host_root_flags, struct dump_options, host_root),
 	{ "verbose", NULL, "what each thread waits for; -vv libbpf's log too", FLAG_COUNT,
 	  DUMP_AT(verbose), .letter = 'v', .repeatable = true, .max = VERBOSE_MAX },
@@ -537,6 +633,7 @@ static const struct flag dump_rows[] = {
 };
 
 static const struct flag_rule dump_rules[] = {
+	PID_START_RULE,
 	{ NULL, FLAG_NEEDS, "pid worker container pod",
 	  .sentence = "-p, --pod or --worker is missing: which process?" },
 	{ 0 },
@@ -545,8 +642,8 @@ static const struct flag_rule dump_rules[] = {
 static const char dump_about[] =
 	"Usage: bpfprof dump -p PID | --pod [NS/]GLOB [-p PID] | --worker LIST [FLAG]...\n"
 	"Says what every thread of a process is doing, sleeping ones too, without stopping\n"
-	"it: Python stacks, and with --native the C ones between them. Processes that run no\n"
-	"Python get native stacks.\n";
+	"it: Python stacks, and with --native the C ones between them. The tasks of asyncio\n"
+	"event loops follow. Processes that run no Python get native stacks.\n";
 static const char dump_notes[] =
 	"The text and the JSON are those of py-spy dump. Every flag can also be set in the\n"
 	"environment: BPFPROF_NATIVE=1; the command line wins.\n"

@@ -48,6 +48,9 @@ struct record_options {
 	bool html; /* one of the outputs is a flame graph in HTML */
 	uint64_t max_trace_bytes; /* the limit of the trace */
 	bool native; /* .raw: native frames too */
+	bool py_spy; /* files as py-spy writes them, the next three too */
+	bool function, no_lines, full_filenames; /* as formats/py_spy.h has them */
+	bool pod_pids; /* show pids as their pods see them */
 	bool threads; /* keep threads apart */
 	bool findings; /* false with --no-findings */
 	bool parked; /* with waits: stacks of threads that are idle, too */
@@ -78,6 +81,7 @@ struct doctor_options {
 struct dump_options {
 	pid_t *pids; /* -p, each once; with pods, as these see them; none: every Python in the pods */
 	size_t nr_pids;
+	uint64_t pid_start; /* as of capture_options */
 	struct container_filter containers; /* --container, --pod */
 	char **workers; /* --worker, as of record */
 	size_t nr_workers;
@@ -86,16 +90,23 @@ struct dump_options {
 	bool full_filenames;
 	unsigned int locals; /* times that --locals was given */
 	bool subprocesses;
+	bool pod_pids; /* show pids as their pods see them */
 	char *host_root;
 	unsigned int verbose; /* times that --verbose was given */
 };
 
-extern const struct flag_set record_flags, top_flags, doctor_flags, dump_flags;
+extern const struct flag_set record_flags, top_flags, doctor_flags, dump_flags, clock_flag_set;
 
 /* Rows that commands share, of a capture_options. */
 extern const struct flag rate_flags[], clock_flags[];
 /* Rows that commands share, of a container_filter, of a char *, of an unsigned int. */
 extern const struct flag container_flags[], host_root_flags[];
+extern const struct flag pid_start_flags[]; /* of a uint64_t */
+#define PID_START_RULE                                                                             \
+	{                                                                                          \
+		"pid-start", FLAG_NEEDS, "pid", .sentence = "--pid-start: is of the process of -p" \
+	}
+extern const struct flag start_flags[]; /* of a capture_options */
 
 /* Rules for the parts of --gpu, in the table of a command that has that flag. */
 #define GPU_PART_RULES                                                                             \

@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/names.h"
+#include "base/time.h"
 #include "base/vec.h"
 #include "ray/worker_match.h"
 
@@ -38,6 +39,30 @@ int value_number(const char *text, uint64_t max, uint64_t *ret)
 	}
 	*ret = value;
 	return 0;
+}
+
+int value_epoch(const char *text, uint64_t *ret_ns)
+{
+	size_t len = strcspn(text, ".");
+	__cleanup(free_mem) char *seconds = strndup(text, len);
+	uint64_t ns = 0, unit = NS_PER_SECOND, value;
+	const char *digit = text[len] ? text + len + 1 : text + len;
+	int err;
+
+	if (!seconds)
+		return -ENOMEM;
+	if (text[len] && !*digit)
+		return -EINVAL;
+	for (; isdigit((unsigned char)*digit) && unit > 1; digit++) {
+		unit /= 10;
+		ns += (uint64_t)(*digit - '0') * unit;
+	}
+	if (*digit)
+		return -EINVAL;
+	err = value_number(seconds, UINT64_MAX / NS_PER_SECOND - 1, &value);
+	if (!err)
+		*ret_ns = value * NS_PER_SECOND + ns;
+	return err;
 }
 
 int value_string(char **dst, const char *value)

@@ -21,6 +21,12 @@ int value_number(const char *text, uint64_t max, uint64_t *ret);
 /* 1000, 64K, 1G, 1GiB; units are powers of 1024. 0, -EINVAL, -ERANGE if 0 or too large. */
 int value_bytes(const char *text, uint64_t *ret);
 
+/*
+ * Seconds since 1970, with up to nine digits after the point, as nanoseconds. 0; -EINVAL; -ERANGE if
+ * 64 bits cannot hold it.
+ */
+int value_epoch(const char *text, uint64_t *ret_ns);
+
 /* Replaces *dst by a copy. 0 or -ENOMEM. */
 int value_string(char **dst, const char *value);
 /* The node's file system: an absolute path to a folder. */

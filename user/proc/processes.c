@@ -434,7 +434,7 @@ int process_title_set(struct process *process, const char *raw, size_t len)
 	return title_put(process, title);
 }
 
-static int mapping_compare(const void *a, const void *b)
+int process_mapping_compare(const void *a, const void *b)
 {
 	const struct process_mapping *x = a, *y = b;
 
@@ -458,7 +458,7 @@ bool process_mappings_set(struct process *process, struct process_mapping *mappi
 	bool same;
 
 	if (nr)
-		qsort(mappings, nr, sizeof(*mappings), mapping_compare);
+		qsort(mappings, nr, sizeof(*mappings), process_mapping_compare);
 	nr = mappings_clean(mappings, nr);
 	process->mappings_known = true;
 	same = nr == process->nr_mappings &&

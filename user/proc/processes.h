@@ -124,6 +124,7 @@ int process_ranks_set(struct process *process, const struct ranks *ranks);
 struct process *processes_first(const struct processes *processes);
 size_t processes_count(const struct processes *processes);
 
+int process_mapping_compare(const void *a, const void *b); /* by their start, for qsort() */
 /* The mapping that holds va, or NULL. */
 const struct process_mapping *process_mapping_find(const struct process *process, uint64_t va);
 /* Adds a mapping that a sample found, in place of those that it overlaps. 0, -E2BIG, -ENOMEM. */

@@ -3,16 +3,13 @@
 
 #include <string.h>
 
-/* The allowed variables; user/container/oci_config.c has the same. */
-static const struct {
-	const char *name;
-	size_t offset;
-} variables[] = {
-	{ "RANK", offsetof(struct ranks, rank) },
-	{ "LOCAL_RANK", offsetof(struct ranks, local_rank) },
-	{ "WORLD_SIZE", offsetof(struct ranks, world_size) },
-	{ "SLURM_JOB_ID", offsetof(struct ranks, slurm_job) },
-	{ "SLURM_NODEID", offsetof(struct ranks, slurm_node) },
+const struct ranks_variable ranks_variables[RANKS_NR] = {
+	{ "RANK", "rank" },
+	{ "LOCAL_RANK", "local_rank" },
+	{ "WORLD_SIZE", "world_size" },
+	{ "SLURM_JOB_ID", "slurm_job" },
+	{ "SLURM_NODEID", "slurm_node" },
+	{ "SLURM_PROCID", "slurm_task" },
 };
 
 static bool is_plain(char c)
@@ -39,11 +36,11 @@ static void entry_take(struct ranks *ranks, const char *entry, size_t len)
 {
 	size_t i, name;
 
-	for (i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
-		name = strlen(variables[i].name);
-		if (len <= name || entry[name] != '=' || memcmp(entry, variables[i].name, name))
-			continue;
-		field_set((char *)ranks + variables[i].offset, entry + name + 1, len - name - 1);
+	for (i = 0; i < RANKS_NR; i++) {
+		name = strlen(ranks_variables[i].name);
+		if (len > name && entry[name] == '=' &&
+		    !memcmp(entry, ranks_variables[i].name, name))
+			field_set(ranks->texts[i], entry + name + 1, len - name - 1);
 	}
 }
 
@@ -121,6 +118,10 @@ void ranks_take_cgroup(struct ranks *ranks, const char *text)
 
 bool ranks_any(const struct ranks *ranks)
 {
-	return ranks->rank[0] || ranks->local_rank[0] || ranks->world_size[0] ||
-	       ranks->slurm_job[0] || ranks->slurm_node[0];
+	size_t i;
+
+	for (i = 0; i < RANKS_NR; i++)
+		if (ranks->texts[i][0])
+			return true;
+	return false;
 }

@@ -14,13 +14,27 @@
 
 #define RANKS_TEXT_MAX 64
 
+/* The variables, and the labels of samples that have them; in the order of struct ranks. */
+#define RANKS_NR 6
+extern const struct ranks_variable {
+	const char *name, *label;
+} ranks_variables[RANKS_NR];
+
 /* Letters, digits and a few signs of names; "": not set. */
 struct ranks {
-	char rank[RANKS_TEXT_MAX]; /* RANK */
-	char local_rank[RANKS_TEXT_MAX]; /* LOCAL_RANK */
-	char world_size[RANKS_TEXT_MAX]; /* WORLD_SIZE */
-	char slurm_job[RANKS_TEXT_MAX]; /* SLURM_JOB_ID */
-	char slurm_node[RANKS_TEXT_MAX]; /* SLURM_NODEID: number of the node in the job */
+	union {
+		struct {
+			char rank[RANKS_TEXT_MAX]; /* RANK */
+			char local_rank[RANKS_TEXT_MAX]; /* LOCAL_RANK */
+			char world_size[RANKS_TEXT_MAX]; /* WORLD_SIZE */
+			char slurm_job[RANKS_TEXT_MAX]; /* SLURM_JOB_ID */
+			char slurm_node
+				[RANKS_TEXT_MAX]; /* SLURM_NODEID: number of the node in the job */
+			/* SLURM_PROCID: number of the task in its step. A task may be a rank, or the launcher of some. */
+			char slurm_task[RANKS_TEXT_MAX];
+		};
+		char texts[RANKS_NR][RANKS_TEXT_MAX];
+	};
 };
 
 /* Reads an environment piece by piece. All zero to begin with. */

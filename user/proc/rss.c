@@ -30,6 +30,8 @@ int proc_rss_parse(struct proc_rss *ret, const char *text)
 	    !line_read(&found.file_bytes, text, "\nRssFile:") ||
 	    !line_read(&found.shared_bytes, text, "\nRssShmem:"))
 		return -ESRCH;
+	if (!line_read(&found.swap_bytes, text, "\nVmSwap:")) /* the kernel has no swap */
+		found.swap_bytes = 0;
 	*ret = found;
 	return 0;
 }

@@ -2,7 +2,7 @@
 #ifndef BPFPROF_PROC_RSS_H
 #define BPFPROF_PROC_RSS_H
 
-/* The resident memory of a process by kind, from /proc/PID/status, which needs no ptrace rights. */
+/* The memory of a process by kind, from /proc/PID/status, which needs no ptrace rights. */
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -11,6 +11,7 @@ struct proc_rss {
 	uint64_t anon_bytes; /* RssAnon */
 	uint64_t file_bytes; /* RssFile: mapped pages of files */
 	uint64_t shared_bytes; /* RssShmem: shared memory */
+	uint64_t swap_bytes; /* VmSwap: anonymous memory that is not resident */
 };
 
 /* 0; -ESRCH: there is no such process, or it has no memory (any more); or -errno. */

@@ -46,6 +46,11 @@ bool proc_usage_has_memory(const struct proc_usage *usage)
 	return !(usage->flags & PROC_PF_KTHREAD) && usage->state != 'Z' && usage->state != 'X';
 }
 
+uint64_t proc_usage_start_ticks(const struct proc_usage *usage)
+{
+	return usage->start_ns / (1000000000ULL / (uint64_t)sysconf(_SC_CLK_TCK));
+}
+
 int proc_usage_read(struct proc_usage *ret, pid_t pid)
 {
 	unsigned long long fields[STAT_NR] = { 0 };

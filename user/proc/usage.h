@@ -24,10 +24,13 @@ struct proc_usage {
 	char comm[64];
 };
 
+#define PROC_PF_EXITING 0x00000004U
 #define PROC_PF_KTHREAD 0x00200000U
 
 /* Neither a kernel thread nor a zombie. */
 bool proc_usage_has_memory(const struct proc_usage *usage);
+/* start_ns in clock ticks, as the stat file has it. */
+uint64_t proc_usage_start_ticks(const struct proc_usage *usage);
 /* 0, -ESRCH, -EBADMSG or -errno. */
 int proc_usage_read(struct proc_usage *ret, pid_t pid);
 

@@ -29,16 +29,6 @@ static struct aggregate_process *process_at(const struct aggregate *a, uint32_t 
 	return (struct aggregate_process *)a->processes.data + process;
 }
 
-const struct profile_stack *aggregate_stack_at(const struct aggregate *a, uint32_t stack)
-{
-	return (const struct profile_stack *)a->stacks.stacks.data + stack;
-}
-
-const uint64_t *aggregate_frames_at(const struct aggregate *a, const struct profile_stack *stack)
-{
-	return (const uint64_t *)a->stacks.elements.data + stack->first;
-}
-
 struct thread_key {
 	uint32_t process, tid;
 };
@@ -215,25 +205,25 @@ static void thread_note(struct aggregate *a, uint32_t process, uint32_t tid)
 		process_at(a, process)->nr_threads++;
 }
 
-/*
- * Keeps a stack if `kept` bytes of the budget are left then. Returns its index, or a negative
- * error.
- */
-int64_t aggregate_stack_keep(struct aggregate *a, const uint64_t *frames, size_t nr, size_t kept)
+int64_t aggregate_stack_keep(struct aggregate *a, uint32_t caller, const uint64_t *frames,
+			     size_t nr, size_t kept)
 {
 	uint32_t stack;
 	int err;
 
+	a->budget.last_room = kept < a->budget.max_bytes / 8;
 	a->budget.max_bytes -= kept;
-	err = stack_set_add(&a->stacks, &a->budget, a->seed, frames, sizeof(*frames), nr, &stack);
+	err = stack_set_add(&a->stacks, &a->budget, a->seed, caller, frames, sizeof(*frames), nr,
+			    &stack);
 	a->budget.max_bytes += kept;
+	a->budget.last_room = false;
 	return err ? err : (int64_t)stack;
 }
 
 int64_t aggregate_stack_get(struct aggregate *a, const uint64_t *frames, size_t nr)
 {
 	/* The rest of the memory is for samples that get no stack of their own. */
-	return aggregate_stack_keep(a, frames, nr, a->budget.max_bytes / 8);
+	return aggregate_stack_keep(a, 0, frames, nr, a->budget.max_bytes / 8);
 }
 
 /* Adds to the sample whose key equals, apart from the numbers. Returns its index, or -ENOMEM. */
@@ -288,21 +278,20 @@ int aggregate_place_get(struct aggregate *a, const struct aggregate_input *input
 static int64_t stack_sample(struct aggregate *a, struct aggregate_sample *key,
 			    const uint64_t *frames, size_t nr, uint64_t value_ns)
 {
-	int64_t stack =
-		nr ? aggregate_stack_get(a, frames, nr) : 0; /* stack 0: see aggregate_new() */
+	int64_t stack = nr ? aggregate_stack_get(a, frames, nr) : AGGREGATE_NO_STACK;
 	int64_t sample;
 
 	if (stack < 0) {
 		a->nr_table_full++;
-		stack = 0;
+		stack = AGGREGATE_NO_STACK;
 	}
 	key->stack = (uint32_t)stack;
 	sample = sample_count(a, *key, value_ns);
 	if (sample >= 0)
 		return sample;
 	/* The stack is kept, but there is no room for it with this process or thread. */
-	a->nr_table_full += key->stack != 0;
-	key->stack = 0;
+	a->nr_table_full += key->stack != AGGREGATE_NO_STACK;
+	key->stack = AGGREGATE_NO_STACK;
 	sample = sample_count(a, *key, value_ns);
 	a->nr_lost += sample < 0;
 	return sample;
@@ -338,6 +327,7 @@ void aggregate_add_parts(struct aggregate *a, const struct aggregate_input *inpu
 	struct aggregate_sample key = { 0 };
 	uint64_t frames[AGGREGATE_MAX_ABOVE + 1 + MAX_STACK];
 	uint64_t *stack = frames + AGGREGATE_MAX_ABOVE + 1;
+	uint64_t full = a->nr_table_full;
 	size_t nr, above, i;
 	int err;
 
@@ -354,6 +344,8 @@ void aggregate_add_parts(struct aggregate *a, const struct aggregate_input *inpu
 		parts[i].sample =
 			stack_sample(a, &key, stack - above, nr + above, parts[i].value_ns);
 	}
+	if (a->nr_table_full > full)
+		sample_counts_no_room(&a->counts, input);
 }
 
 static struct aggregate_sample *sample_at(const struct aggregate *a, int64_t sample)
@@ -374,7 +366,7 @@ static int64_t sample_count_at(struct aggregate *a, const struct aggregate_call_
 					      .gil = at->gil,
 					      .sleeper = sleeper };
 
-	if (at->process >= a->processes.nr || at->stack >= a->stacks.stacks.nr)
+	if (at->process >= a->processes.nr || at->stack >= a->stacks.callers.nr)
 		return -EINVAL;
 	return sample_count(a, key, value_ns);
 }
@@ -406,23 +398,22 @@ int64_t aggregate_hold(struct aggregate *a, const struct aggregate_call_at *at, 
 static void ends_fill(const struct aggregate *a, uint32_t stack, struct aggregate_input *input,
 		      struct bpfprof_sample *sample)
 {
-	const struct profile_stack *s = aggregate_stack_at(a, stack);
-	const uint64_t *frames = aggregate_frames_at(a, s);
-	uint32_t i, kind;
+	const uint64_t *frames = a->stacks.elements.data;
+	uint32_t at, kind;
 
 	input->sample = sample;
 	input->stop = BPFPROF_STOP_NO_USER;
-	for (i = 0; i < s->nr; i++) {
-		kind = aggregate_frame_kind(frames[i]);
+	stack_each(at, (const uint32_t *)a->stacks.callers.data, stack) {
+		kind = aggregate_frame_kind(frames[at]);
 		if (kind == BPFPROF_FRAME_KERNEL || kind == BPFPROF_FRAME_LABEL)
 			continue;
 		input->stop = BPFPROF_STOP_COMPLETE;
 		if (kind == BPFPROF_FRAME_PYTHON)
 			sample->nr_python = 1;
-		if (kind == BPFPROF_FRAME_MARKER && frames[i] & PYTHON_FRAME_UNMERGED)
+		if (kind == BPFPROF_FRAME_MARKER && frames[at] & PYTHON_FRAME_UNMERGED)
 			input->unmerged = PYTHON_UNMERGED_READ;
 		else if (kind == BPFPROF_FRAME_MARKER)
-			input->stop = (uint32_t)(frames[i] & BPFPROF_FRAME_MASK);
+			input->stop = (uint32_t)(frames[at] & BPFPROF_FRAME_MASK);
 	}
 }
 
@@ -454,8 +445,9 @@ int64_t aggregate_adjust(struct aggregate *a, int64_t sample, int64_t ns)
 
 void aggregate_add(struct aggregate *a, const struct aggregate_input *input)
 {
+	struct sample_counts *own;
 	struct aggregate_sample key = { 0 };
-	uint64_t frames[MAX_STACK];
+	uint64_t frames[MAX_STACK], full = a->nr_table_full;
 	size_t nr;
 
 	sample_counts_add(&a->counts, input);
@@ -463,11 +455,16 @@ void aggregate_add(struct aggregate *a, const struct aggregate_input *input)
 		a->nr_lost++;
 		return;
 	}
-	if (a->may_forget)
-		sample_counts_add((struct sample_counts *)a->process_counts.data + key.process,
-				  input);
+	own = a->may_forget ? (struct sample_counts *)a->process_counts.data + key.process : NULL;
+	if (own)
+		sample_counts_add(own, input);
 	nr = wire_stack_join(input, key.process, frames);
 	stack_sample(a, &key, frames, nr, input->sample->period_ns);
+	if (a->nr_table_full == full)
+		return;
+	sample_counts_no_room(&a->counts, input);
+	if (own)
+		sample_counts_no_room(own, input);
 }
 
 void aggregate_may_forget(struct aggregate *a)
@@ -530,9 +527,10 @@ int aggregate_new(struct aggregate **ret, bool threads, size_t max_bytes)
 	a->seed = hash_seed();
 	tag_list_init(&a->tags);
 	/*
-	 * Stack 0 is only a marker, and thread name 0 is "": both are used when there is no room.
+	 * AGGREGATE_NO_STACK and thread name 0, which is "", are used when there is no room.
 	 */
-	if (aggregate_stack_get(a, &marker, 1) || name_get(a, "") || title_add(a, "", &none)) {
+	if (aggregate_stack_get(a, &marker, 1) != AGGREGATE_NO_STACK || name_get(a, "") ||
+	    title_add(a, "", &none)) {
 		aggregate_free(a);
 		return -ENOMEM;
 	}
@@ -565,7 +563,10 @@ void aggregate_free(struct aggregate *a)
 
 size_t aggregate_unused_bytes(const struct aggregate *aggregate)
 {
-	return (aggregate->stacks.elements.cap - aggregate->stacks.elements.nr) * sizeof(uint64_t);
+	const struct stack_set *stacks = &aggregate->stacks;
+
+	return (stacks->elements.cap - stacks->elements.nr) * sizeof(uint64_t) +
+	       (stacks->callers.cap - stacks->callers.nr) * sizeof(uint32_t);
 }
 
 void aggregate_freeze(struct aggregate *aggregate, size_t min_bytes)
@@ -589,9 +590,8 @@ void aggregate_view_get(const struct aggregate *a, struct aggregate_view *view)
 		.processes = a->processes.data,
 		.nr_processes = a->processes.nr,
 		.frames = a->stacks.elements.data,
-		.nr_frames = a->stacks.elements.nr,
-		.stacks = a->stacks.stacks.data,
-		.nr_stacks = a->stacks.stacks.nr,
+		.callers = a->stacks.callers.data,
+		.nr_stacks = a->stacks.callers.nr,
 		.samples = a->samples.items.data,
 		.nr_samples = a->samples.items.nr,
 		.threads = (const char(*)[BPFPROF_COMM_LEN])a->thread_names.items.data,

@@ -6,7 +6,7 @@
  * Room profile: counts samples by stack and labels, and symbolizes what was counted.
  *
  * This file: the samples of one interval, counted per (process, thread, stack). Each distinct stack is
- * kept once. The bound is max_bytes. When stacks have taken 7/8 of it, a sample with a new stack counts
+ * kept once, and shares its callers with others (stack_set.h). The bound is max_bytes. When stacks have taken 7/8 of it, a sample with a new stack counts
  * under its process with a stack that is only a marker (nr_table_full). Without room for the process,
  * the sample counts nowhere (nr_lost).
  *
@@ -60,6 +60,9 @@ struct aggregate_process {
 	uint64_t samples;
 };
 
+#define AGGREGATE_NO_STACK                                                                         \
+	1U /* only a marker; for samples without a stack, or without room for it */
+
 struct aggregate_sample {
 	uint32_t process, stack;
 	uint32_t tid; /* 0 unless threads are kept apart */
@@ -91,9 +94,9 @@ struct aggregate_call_sample {
 struct aggregate_view {
 	const struct aggregate_process *processes;
 	size_t nr_processes;
-	const uint64_t *frames; /* wire frames, leaf first; addresses of callers are minus one */
-	size_t nr_frames;
-	const struct profile_stack *stacks; /* of frames */
+	/* Stacks as stack_set.h has them: wire frames, addresses of callers are minus one. */
+	const uint64_t *frames;
+	const uint32_t *callers;
 	size_t nr_stacks;
 	const struct aggregate_sample *samples;
 	size_t nr_samples;
@@ -215,7 +218,7 @@ uint32_t aggregate_call(struct aggregate *aggregate, const struct aggregate_call
 /*
  * As aggregate_add(), but leaves[] (frames of aggregate_label(), leaf first) stand above the stack, and no
  * sample is made: *ret is for aggregate_call_sample(). A call without a stack (nr_user 0) gets
- * `[no stack]`. stop BPFPROF_STOP_INVALID: no stack was wanted, so it is not counted among the stacks.
+ * `[no stack]`, as does one without room for its stack, unless this has a label at its root. stop BPFPROF_STOP_INVALID: no stack was wanted, so it is not counted among the stacks.
  * 0; -ENOMEM: the call counts in nr_calls_lost.
  */
 int aggregate_add_call(struct aggregate *aggregate, const struct aggregate_input *input,

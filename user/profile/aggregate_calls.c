@@ -33,10 +33,12 @@ int aggregate_add_call(struct aggregate *a, const struct aggregate_input *input,
 {
 	uint64_t frames[MAX_LEAVES + AGGREGATE_MAX_STACK];
 	struct aggregate_sample key = { 0 };
+	bool counts = input->stop != BPFPROF_STOP_INVALID && !input->again;
 	size_t nr_stack = 1;
+	uint64_t root;
 	int64_t stack;
 
-	if (input->stop != BPFPROF_STOP_INVALID && !input->again)
+	if (counts)
 		sample_counts_add(&a->counts, input);
 	if (aggregate_place_get(a, input, &key)) {
 		a->calls.nr_lost++;
@@ -52,13 +54,18 @@ int aggregate_add_call(struct aggregate *a, const struct aggregate_input *input,
 	stack = aggregate_stack_get(a, frames, nr_leaves + nr_stack);
 	if (stack < 0) {
 		a->nr_table_full++;
-		frames[nr_leaves] = label_frame(0);
+		if (counts)
+			sample_counts_no_room(&a->counts, input);
+		/* A label at the root says what the time is of. */
+		root = frames[nr_leaves + nr_stack - 1];
+		frames[nr_leaves] =
+			aggregate_frame_kind(root) == BPFPROF_FRAME_LABEL ? root : label_frame(0);
 		/* Such stacks are few, and without one the call would have no name. */
-		stack = aggregate_stack_keep(a, frames, nr_leaves + 1, a->budget.max_bytes / 16);
+		stack = aggregate_stack_keep(a, 0, frames, nr_leaves + 1, a->budget.max_bytes / 16);
 	}
 	*ret = (struct aggregate_call_at){
 		.process = key.process,
-		.stack = stack < 0 ? 0 : (uint32_t)stack,
+		.stack = stack < 0 ? AGGREGATE_NO_STACK : (uint32_t)stack,
 		.tid = key.tid,
 		.thread = key.thread,
 		.gil = key.gil,
@@ -76,9 +83,10 @@ int aggregate_add_row(struct aggregate *a, const struct aggregate_input *input, 
 		a->nr_lost++;
 		return -ENOMEM;
 	}
-	stack = aggregate_stack_keep(a, &label, 1, a->budget.max_bytes / 16);
+	stack = aggregate_stack_keep(a, 0, &label, 1, a->budget.max_bytes / 16);
 	*ret = (struct aggregate_call_at){ .process = key.process,
-					   .stack = stack < 0 ? 0 : (uint32_t)stack,
+					   .stack =
+						   stack < 0 ? AGGREGATE_NO_STACK : (uint32_t)stack,
 					   .tid = key.tid,
 					   .thread = key.thread };
 	return 0;
@@ -86,19 +94,14 @@ int aggregate_add_row(struct aggregate *a, const struct aggregate_input *input, 
 
 uint32_t aggregate_stack_with(struct aggregate *a, uint32_t stack, uint64_t leaf)
 {
-	uint64_t frames[1 + MAX_LEAVES + AGGREGATE_MAX_STACK];
-	const struct profile_stack *old = aggregate_stack_at(a, stack);
-	int64_t found;
+	int64_t with;
 
-	if (stack >= a->stacks.stacks.nr || old->nr >= MAX_LEAVES + AGGREGATE_MAX_STACK)
+	if (stack >= a->stacks.callers.nr ||
+	    stack_depth(a->stacks.callers.data, stack) >= MAX_LEAVES + AGGREGATE_MAX_STACK)
 		return stack;
-	frames[0] = leaf;
-	memcpy(frames + 1, aggregate_frames_at(a, old), old->nr * sizeof(*frames));
-	found = aggregate_stack_get(a, frames, old->nr + 1);
-	if (found >= 0)
-		return (uint32_t)found;
-	a->nr_table_full++;
-	return stack;
+	with = aggregate_stack_keep(a, stack, &leaf, 1, a->budget.max_bytes / 8);
+	a->nr_table_full += with < 0;
+	return with < 0 ? stack : (uint32_t)with;
 }
 
 int aggregate_call_sample(struct aggregate *a, const struct aggregate_call_at *at, uint32_t call,
@@ -107,7 +110,7 @@ int aggregate_call_sample(struct aggregate *a, const struct aggregate_call_at *a
 	struct aggregate_call_sample sample = { .at = *at, .call = call };
 	int err;
 
-	if (at->process >= a->processes.nr || at->stack >= a->stacks.stacks.nr ||
+	if (at->process >= a->processes.nr || at->stack >= a->stacks.callers.nr ||
 	    at->thread >= a->thread_names.items.nr || call > a->calls.calls.items.nr)
 		return -EINVAL;
 	memcpy(sample.values, values, sizeof(sample.values));

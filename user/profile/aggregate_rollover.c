@@ -11,6 +11,7 @@
 #include "container/containers.h"
 #include "proc/ranks.h"
 #include "profile/aggregate.h"
+#include "profile/stack_set.h"
 
 #define MAX_LEAVES 4
 
@@ -30,17 +31,16 @@ static const char *text(const struct aggregate_view *from, uint32_t id)
 static void ranks_fill(struct ranks *ranks, const struct aggregate_view *from,
 		       const struct profile_ranks *ids)
 {
-	snprintf(ranks->rank, sizeof(ranks->rank), "%s", text(from, ids->rank));
-	snprintf(ranks->local_rank, sizeof(ranks->local_rank), "%s", text(from, ids->local_rank));
-	snprintf(ranks->world_size, sizeof(ranks->world_size), "%s", text(from, ids->world_size));
-	snprintf(ranks->slurm_job, sizeof(ranks->slurm_job), "%s", text(from, ids->slurm_job));
-	snprintf(ranks->slurm_node, sizeof(ranks->slurm_node), "%s", text(from, ids->slurm_node));
+	size_t i;
+
+	for (i = 0; i < RANKS_NR; i++)
+		snprintf(ranks->texts[i], sizeof(ranks->texts[i]), "%s", text(from, ids->texts[i]));
 }
 
 static struct container container_of_ids(const struct aggregate_view *from,
 					 const struct aggregate_container *ids, uint8_t source)
 {
-	return (struct container){
+	struct container container = {
 		.id = text(from, ids->id),
 		.name = text(from, ids->name),
 		.pod = text(from, ids->pod),
@@ -50,14 +50,14 @@ static struct container container_of_ids(const struct aggregate_view *from,
 		.ray_cluster = text(from, ids->ray_cluster),
 		.ray_group = text(from, ids->ray_group),
 		.ray_node_type = text(from, ids->ray_node_type),
-		.rank = text(from, ids->ranks.rank),
-		.local_rank = text(from, ids->ranks.local_rank),
-		.world_size = text(from, ids->ranks.world_size),
-		.slurm_job = text(from, ids->ranks.slurm_job),
-		.slurm_node = text(from, ids->ranks.slurm_node),
 		.rootfs = "",
 		.source = source,
 	};
+	size_t i;
+
+	for (i = 0; i < RANKS_NR; i++)
+		container.ranks[i] = text(from, ids->ranks.texts[i]);
+	return container;
 }
 
 static void process_fill(struct rolled_over *c, const struct aggregate_view *from,
@@ -91,33 +91,34 @@ static void process_fill(struct rolled_over *c, const struct aggregate_view *fro
  * at the root is the reason again.
  */
 static size_t frames_fill(struct rolled_over *c, struct aggregate *to,
-			  const struct aggregate_view *from, const struct profile_stack *stack,
+			  const struct aggregate_view *from, uint32_t stack,
 			  uint64_t leaves[MAX_LEAVES], uint64_t *user)
 {
-	const uint64_t *frames = from->frames + stack->first;
-	size_t nr_leaves = 0, i = 0;
+	const uint64_t *frames = from->frames;
+	size_t nr_leaves = 0;
+	uint32_t at = stack;
 
-	for (; i < stack->nr && from->labels &&
-	       aggregate_frame_kind(frames[i]) == BPFPROF_FRAME_LABEL &&
-	       frames[i] & BPFPROF_FRAME_MASK && nr_leaves < MAX_LEAVES;
-	     i++)
+	for (; at && from->labels && aggregate_frame_kind(frames[at]) == BPFPROF_FRAME_LABEL &&
+	       frames[at] & BPFPROF_FRAME_MASK && nr_leaves < MAX_LEAVES;
+	     at = from->callers[at])
 		leaves[nr_leaves++] = aggregate_label(
-			to, strtab_get(from->labels, (uint32_t)(frames[i] & BPFPROF_FRAME_MASK)));
+			to, strtab_get(from->labels, (uint32_t)(frames[at] & BPFPROF_FRAME_MASK)));
 	c->input.user = user;
 	c->input.stop = BPFPROF_STOP_COMPLETE;
-	for (; i < stack->nr; i++) {
-		if (aggregate_frame_kind(frames[i]) == BPFPROF_FRAME_LABEL) { /* `[no stack]` */
+	for (; at; at = from->callers[at]) {
+		if (aggregate_frame_kind(frames[at]) == BPFPROF_FRAME_LABEL) { /* `[no stack]` */
 			c->input.stop = BPFPROF_STOP_INVALID;
 			break;
 		}
-		if (aggregate_frame_kind(frames[i]) == BPFPROF_FRAME_MARKER && i + 1 == stack->nr) {
-			c->input.stop = (uint32_t)(frames[i] & BPFPROF_FRAME_MASK);
+		if (aggregate_frame_kind(frames[at]) == BPFPROF_FRAME_MARKER &&
+		    !from->callers[at]) {
+			c->input.stop = (uint32_t)(frames[at] & BPFPROF_FRAME_MASK);
 			break;
 		}
-		user[c->input.nr_user] = frames[i];
-		if (aggregate_frame_kind(frames[i]) == BPFPROF_FRAME_NATIVE_VA)
+		user[c->input.nr_user] = frames[at];
+		if (aggregate_frame_kind(frames[at]) == BPFPROF_FRAME_NATIVE_VA)
 			user[c->input.nr_user] =
-				frames[i] & (~BPFPROF_FRAME_MASK | AGGREGATE_VA_MASK);
+				frames[at] & (~BPFPROF_FRAME_MASK | AGGREGATE_VA_MASK);
 		c->input.nr_user++;
 	}
 	return nr_leaves;
@@ -134,7 +135,7 @@ int aggregate_rollover(struct aggregate *to, const struct aggregate_view *from,
 	if (at->process >= from->nr_processes || at->stack >= from->nr_stacks ||
 	    at->thread >= from->nr_threads)
 		return -EINVAL;
-	user = calloc(from->stacks[at->stack].nr + 1, sizeof(*user));
+	user = calloc(stack_depth(from->callers, at->stack) + 1UL, sizeof(*user));
 	if (!user)
 		return -ENOMEM;
 	c.input.sample = &c.sample;
@@ -146,7 +147,7 @@ int aggregate_rollover(struct aggregate *to, const struct aggregate_view *from,
 		c.sample.python_flags = BPFPROF_PYTHON_GIL_KNOWN;
 	if (at->gil == PROFILE_GIL_HELD)
 		c.sample.python_flags |= BPFPROF_PYTHON_GIL_HELD;
-	nr_leaves = frames_fill(&c, to, from, &from->stacks[at->stack], leaves, user);
+	nr_leaves = frames_fill(&c, to, from, at->stack, leaves, user);
 	return aggregate_add_call(to, &c.input, leaves, nr_leaves, ret);
 }
 

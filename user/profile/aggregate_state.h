@@ -28,11 +28,9 @@ struct aggregate {
 	struct vec process_counts; /* counts of each process, if may_forget */
 };
 
-/* Elements of arrays. */
-const struct profile_stack *aggregate_stack_at(const struct aggregate *a, uint32_t stack);
-const uint64_t *aggregate_frames_at(const struct aggregate *a, const struct profile_stack *stack);
-/* The index of a stack that is kept if `kept` bytes of the budget are left then, or a negative error. */
-int64_t aggregate_stack_keep(struct aggregate *a, const uint64_t *frames, size_t nr, size_t kept);
+/* The number of the stack of these frames above `caller`, if `kept` bytes of the budget stay free; or a negative error. */
+int64_t aggregate_stack_keep(struct aggregate *a, uint32_t caller, const uint64_t *frames,
+			     size_t nr, size_t kept);
 int64_t aggregate_stack_get(struct aggregate *a, const uint64_t *frames, size_t nr);
 /* Fills in the key except for the stack: 0, or -ENOMEM without room for the process. */
 int aggregate_place_get(struct aggregate *a, const struct aggregate_input *input,

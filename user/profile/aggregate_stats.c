@@ -80,6 +80,28 @@ const struct counter aggregate_counters[] = {
 	{ COUNTER_STACKS, "stack_table_full", AT(nr_table_full),
 	  .help = "more different stacks than one file may have",
 	  .remedy = "a filter, or shorter intervals" },
+	{ COUNTER_WALK, "async_samples", AT(counts.await_stops[AWAIT_STOP_COMPLETE]),
+	  .help = "`--async`: samples of tasks whose awaiting tasks are all in the stack" },
+	{ COUNTER_WALK, "async_several", AT(counts.nr_several),
+	  .help = "`--async`: samples in which several tasks await one; the stack has one of "
+		  "them" },
+	{ COUNTER_WALK, "async_unreadable", AT(counts.await_stops[AWAIT_STOP_READ_FAULT]),
+	  .help = "`--async`: samples in which a task or its frames could not be read: outer tasks "
+		  "are missing" },
+	{ COUNTER_WALK, "async_too_deep", AT(counts.await_stops[AWAIT_STOP_DEPTH]),
+	  .help = "`--async`: samples with more awaiting tasks or frames of them than are followed "
+		  "([limits](limits.md#python)): outer tasks are missing" },
+	{ COUNTER_WALK, "async_search_cut", AT(counts.await_stops[AWAIT_STOP_SEARCH]),
+	  .help = "`--async`: samples of a task with more callbacks than are looked at "
+		  "([limits](limits.md#python)): outer tasks may be missing" },
+	{ COUNTER_WALK, "async_python_tasks", AT(counts.await_stops[AWAIT_STOP_PYTHON]),
+	  .help = "`--async`: samples in which a task that is written in Python awaits: outer "
+		  "tasks "
+		  "are missing" },
+	{ COUNTER_WALK, "async_bad_frame", AT(counts.await_stops[AWAIT_STOP_BAD]),
+	  .help = "`--async`: samples in which a frame of an awaiting task contradicts itself: "
+		  "outer "
+		  "tasks are missing" },
 	{ COUNTER_WALK, "ray_titles_too_many", AT(nr_titles_over),
 	  .help = "samples whose title is over the limit: they have the name `ray::(other)`" },
 	{ COUNTER_LOST, "process_table_full", AT(nr_lost),
@@ -112,6 +134,9 @@ void aggregate_stats(struct run_stats *stats, const struct aggregate_view *view)
 	for (why = PYTHON_MERGED + 1; why < PYTHON_NR_UNMERGED; why++)
 		stats->unmerged += view->counts.unmerged[why];
 	stats->complete -= stats->unmerged;
+	/* A stack without room is only a marker, however much of it was walked. */
+	stats->complete -= view->counts.nr_no_room;
+	stats->truncated += view->counts.nr_no_room;
 	for (row = aggregate_counters; row->group; row++)
 		if (stats_row_count(row, view))
 			stats_add(stats_group(stats, row->group), row->name,

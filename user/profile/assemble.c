@@ -59,37 +59,26 @@ static uint32_t title_copy(struct strtab *strings, const struct aggregate_view *
 static struct profile_ranks ranks_copy(struct profile *p, const struct aggregate_view *view,
 				       const struct aggregate_process *process)
 {
-	struct profile_ranks own = { 0 }, outer = { 0 };
+	struct profile_ranks own = { 0 }, outer = { 0 }, ret;
+	size_t i;
 
 	if (process->ranks)
 		own = view->ranks[process->ranks - 1];
 	if (process->container)
 		outer = view->containers[process->container - 1].ranks;
-	return (struct profile_ranks){
-		.rank = string_copy(p, view, own.rank ? own.rank : outer.rank),
-		.local_rank =
-			string_copy(p, view, own.local_rank ? own.local_rank : outer.local_rank),
-		.world_size =
-			string_copy(p, view, own.world_size ? own.world_size : outer.world_size),
-		.slurm_job = string_copy(p, view, own.slurm_job ? own.slurm_job : outer.slurm_job),
-		.slurm_node =
-			string_copy(p, view, own.slurm_node ? own.slurm_node : outer.slurm_node),
-	};
+	for (i = 0; i < RANKS_NR; i++)
+		ret.texts[i] = string_copy(p, view, own.texts[i] ?: outer.texts[i]);
+	return ret;
 }
 
-static int stacks_copy(struct profile *p, const struct aggregate_view *view)
+static int samples_copy(struct profile *p, const struct aggregate_view *view)
 {
 	size_t nr_samples = view->nr_samples + view->nr_call_samples, i;
 	const struct aggregate_sample *from;
 
-	p->stacks = calloc(view->nr_stacks + 1, sizeof(*p->stacks));
 	p->samples = calloc(nr_samples + 1, sizeof(*p->samples));
-	if (!p->stacks || !p->samples)
+	if (!p->samples)
 		return -ENOMEM;
-	for (i = 0; i < view->nr_stacks; i++) {
-		p->stacks[i].first = view->stacks[i].first;
-		p->stacks[i].nr = view->stacks[i].nr;
-	}
 	for (i = 0; i < view->nr_samples; i++) {
 		from = &view->samples[i];
 		if (!from->count && !from->value_ns)
@@ -105,7 +94,6 @@ static int stacks_copy(struct profile *p, const struct aggregate_view *view)
 			.value_ns = from->value_ns,
 		};
 	}
-	p->nr_stacks = view->nr_stacks;
 	return 0;
 }
 
@@ -180,7 +168,7 @@ static int calls_copy(struct profile *p, const struct aggregate_view *view, bool
 
 int assemble(struct profile *p, const struct aggregate_view *view, bool calls)
 {
-	int err = stacks_copy(p, view);
+	int err = samples_copy(p, view);
 
 	if (!err)
 		err = processes_copy(p, view);

@@ -9,6 +9,7 @@
 #include "base/hash_seed.h"
 #include "base/strtab.h"
 
+#define MAX_FRAMES (1ULL << 28) /* of the stacks of all samples */
 #define STRINGS_SHARE 4 /* a fourth of the bytes is for texts */
 
 int profile_builder_init(struct profile_builder *b, size_t max_bytes)
@@ -88,7 +89,10 @@ int profile_builder_call(struct profile_builder *b, const struct profile_call *c
 int profile_builder_stack(struct profile_builder *b, const uint32_t *locations, uint32_t nr,
 			  uint32_t *ret)
 {
-	return stack_set_add(&b->stacks, &b->budget, b->seed, locations, sizeof(*locations), nr,
+	b->nr_frames += nr;
+	if (b->nr_frames > MAX_FRAMES)
+		return -E2BIG;
+	return stack_set_add(&b->stacks, &b->budget, b->seed, 0, locations, sizeof(*locations), nr,
 			     ret);
 }
 
@@ -154,7 +158,7 @@ void profile_builder_finish(struct profile_builder *b, struct profile *ret)
 	ret->mappings = take(&b->mappings.items, &ret->nr_mappings);
 	ret->locations = take(&b->locations.items, &ret->nr_locations);
 	ret->stack_locations = take(&b->stacks.elements, NULL);
-	ret->stacks = take(&b->stacks.stacks, &ret->nr_stacks);
+	ret->stack_callers = take(&b->stacks.callers, &ret->nr_stacks);
 	ret->processes = take(&b->processes.items, &ret->nr_processes);
 	ret->containers = take(&b->containers.items, &ret->nr_containers);
 	ret->samples = take(&b->samples.items, &ret->nr_samples);

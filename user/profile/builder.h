@@ -21,6 +21,8 @@ struct profile_builder {
 	uint64_t seed; /* of hashes: files choose the keys */
 	struct piece_set mappings, locations, containers, processes, calls, samples;
 	struct stack_set stacks; /* of locations */
+	uint64_t
+		nr_frames; /* of all samples: stacks share them, but those that read a profile go through each */
 	struct vec call_values; /* per sample, after the first sample of calls */
 };
 

@@ -81,7 +81,7 @@ static bool jobs_differ(const struct profile *profile)
 
 	for (i = 0; i < profile->nr_processes; i++) {
 		ranks = &profile->processes[i].ranks;
-		if (!ranks->rank)
+		if (!profile_ranks_number(ranks))
 			continue;
 		if (first && first->slurm_job != ranks->slurm_job)
 			return true;
@@ -90,16 +90,17 @@ static bool jobs_differ(const struct profile *profile)
 	return false;
 }
 
+/* A task of Slurm that is not given a rank may still have one, or be the launcher of several: it stays a task. */
 static uint32_t rank_title(struct profile *profile, const struct profile_ranks *ranks, bool job)
 {
-	char text[MAX_NAME];
+	uint32_t number = ranks->rank ?: ranks->slurm_task;
+	char text[MAX_NAME], of_job[MAX_NAME / 2] = "";
 
 	if (job && ranks->slurm_job)
-		snprintf(text, sizeof(text), "job %s rank %s",
-			 strtab_get(profile->strings, ranks->slurm_job),
-			 strtab_get(profile->strings, ranks->rank));
-	else
-		snprintf(text, sizeof(text), "rank %s", strtab_get(profile->strings, ranks->rank));
+		snprintf(of_job, sizeof(of_job), "job %s ",
+			 strtab_get(profile->strings, ranks->slurm_job));
+	snprintf(text, sizeof(text), "%s%s %s", of_job, ranks->rank ? "rank" : "task",
+		 strtab_get(profile->strings, number));
 	return strtab_add(profile->strings, text);
 }
 
@@ -110,7 +111,7 @@ static int by_rank(struct profile *profile)
 	size_t i;
 
 	for (i = 0; i < profile->nr_processes && !err; i++)
-		if (profile->processes[i].ranks.rank)
+		if (profile_ranks_number(&profile->processes[i].ranks))
 			profile->processes[i].title =
 				rank_title(profile, &profile->processes[i].ranks, jobs);
 	return err;

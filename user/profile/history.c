@@ -83,6 +83,7 @@ struct profile_history *profile_history_part(const struct profile_history *whole
 	part = to_band ? profile_history_new(moments, nr, whole->nr_bands) : NULL;
 	if (!part)
 		return NULL;
+	part->subject = whole->subject;
 	part->what = whole->what;
 	memcpy(part->ns, whole->ns, moments * sizeof(*part->ns));
 	for (i = 0, nr = 0; i < whole->nr_series; i++) {
@@ -92,7 +93,7 @@ struct profile_history *profile_history_part(const struct profile_history *whole
 		       moments * sizeof(*part->kib));
 		part->series[nr++] =
 			(struct history_series){ .process = to_process[from[i].process] - 1,
-						 .stack = to_stack[from[i].stack] - 1,
+						 .stack = to_stack[from[i].stack],
 						 .band = from[i].band };
 	}
 	bands_copy(part, whole, to_band);

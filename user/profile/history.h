@@ -17,6 +17,7 @@ struct history_series {
 };
 
 struct profile_history {
+	const char *subject; /* what the moments count: "Anonymous memory" */
 	const char *what; /* the profile itself: "held at the end" */
 	size_t nr_moments;
 	uint64_t *ns; /* of each moment, since the start */

@@ -151,12 +151,6 @@ static bool is_one_of(const char *name, const char *const *entries, size_t nr)
 	return false;
 }
 
-static const struct profile_location *frame(const struct profile *profile,
-					    const struct profile_stack *stack, size_t i)
-{
-	return &profile->locations[profile->stack_locations[stack->first + i]];
-}
-
 static const char *name_of(const struct profile *profile, const struct profile_location *location)
 {
 	return strtab_get(profile->strings, location->name);
@@ -177,14 +171,13 @@ static bool is_python_of(const struct profile *profile, const struct profile_loc
 }
 
 /* Judges by the innermost Python functions. */
-static bool python_is_idle(const struct profile *profile, const struct profile_stack *stack,
-			   size_t first)
+static bool python_is_idle(const struct profile *profile, uint32_t stack)
 {
 	const struct profile_location *location;
-	size_t i;
+	uint32_t at;
 
-	for (i = first; i < stack->nr; i++) {
-		location = frame(profile, stack, i);
+	stack_each(at, profile->stack_callers, stack) {
+		location = profile_frame(profile, at);
 		if (location->kind == LOCATION_PYTHON &&
 		    !is_python_of(profile, location, python_waits, ARRAY_SIZE(python_waits)))
 			return is_python_of(profile, location, python_idles,
@@ -193,31 +186,33 @@ static bool python_is_idle(const struct profile *profile, const struct profile_s
 	return false;
 }
 
-static bool is_under(const struct profile *profile, const struct profile_stack *stack, size_t i,
-		     const char *name)
+static bool is_under(const struct profile *profile, uint32_t stack, const char *name)
 {
-	for (; name && i < stack->nr; i++)
-		if (is_named(name_of(profile, frame(profile, stack, i)), name))
+	uint32_t at;
+
+	if (!name)
+		return true;
+	stack_each(at, profile->stack_callers, stack)
+		if (is_named(name_of(profile, profile_frame(profile, at)), name))
 			return true;
-	return !name;
+	return false;
 }
 
 /* Judges by the innermost native function that does not only wait. */
-static bool native_is_idle(const struct profile *profile, const struct profile_stack *stack,
-			   size_t i)
+static bool native_is_idle(const struct profile *profile, uint32_t stack)
 {
-	const char *name;
+	const char *name = NULL;
+	uint32_t at;
 	size_t k;
 
-	while (i < stack->nr && is_one_of(name_of(profile, frame(profile, stack, i)), native_waits,
-					  ARRAY_SIZE(native_waits)))
-		i++;
-	if (i == stack->nr)
-		return false;
-	name = name_of(profile, frame(profile, stack, i));
-	for (k = 0; k < ARRAY_SIZE(native_idles); k++)
+	stack_each(at, profile->stack_callers, stack) {
+		name = name_of(profile, profile_frame(profile, at));
+		if (!is_one_of(name, native_waits, ARRAY_SIZE(native_waits)))
+			break;
+	}
+	for (k = 0; at && k < ARRAY_SIZE(native_idles); k++)
 		if (is_named(name, native_idles[k].function))
-			return is_under(profile, stack, i + 1, native_idles[k].under);
+			return is_under(profile, profile->stack_callers[at], native_idles[k].under);
 	return false;
 }
 
@@ -232,14 +227,15 @@ static bool is_library(const char *base, const char *const *names, size_t nr)
 }
 
 /* Judges by the libraries of all frames. */
-static bool pool_is_idle(const struct profile *profile, const struct profile_stack *stack, size_t i)
+static bool pool_is_idle(const struct profile *profile, uint32_t stack)
 {
 	const struct profile_location *location;
 	const char *path;
 	bool pool = false;
+	uint32_t at;
 
-	for (; i < stack->nr; i++) {
-		location = frame(profile, stack, i);
+	stack_each(at, profile->stack_callers, stack) {
+		location = profile_frame(profile, at);
 		if (location->kind != LOCATION_NATIVE || !location->mapping)
 			return false;
 		path = text_base_name(strtab_get(profile->strings,
@@ -252,29 +248,23 @@ static bool pool_is_idle(const struct profile *profile, const struct profile_sta
 	return pool;
 }
 
-bool profile_stack_is_idle(const struct profile *profile, const struct profile_stack *stack)
+bool profile_stack_is_idle(const struct profile *profile, uint32_t stack)
 {
-	size_t user = profile_wait_first(profile, stack), i;
+	uint32_t user = profile_wait_part(profile, stack), at;
 
-	while (user < stack->nr && frame(profile, stack, user)->kind == LOCATION_KERNEL)
-		user++;
-	for (i = user; i < stack->nr; i++)
-		if (frame(profile, stack, i)->kind == LOCATION_PYTHON)
-			return python_is_idle(profile, stack, i);
-	return native_is_idle(profile, stack, user) || pool_is_idle(profile, stack, user);
+	while (user && profile_frame(profile, user)->kind == LOCATION_KERNEL)
+		user = profile->stack_callers[user];
+	stack_each(at, profile->stack_callers, user)
+		if (profile_frame(profile, at)->kind == LOCATION_PYTHON)
+			return python_is_idle(profile, at);
+	return native_is_idle(profile, user) || pool_is_idle(profile, user);
 }
 
 /* Adds a location and a stack that is only this location. Returns its index in *ret. */
 static int idle_stack_add(struct profile *profile, uint32_t *ret)
 {
-	size_t nr_frames = 0, i;
-
-	for (i = 0; i < profile->nr_stacks; i++)
-		if (profile->stacks[i].first + profile->stacks[i].nr > nr_frames)
-			nr_frames = profile->stacks[i].first + profile->stacks[i].nr;
-	if (nr_frames >= UINT32_MAX || !vec_fit(profile->locations, profile->nr_locations + 1) ||
-	    !vec_fit(profile->stack_locations, nr_frames + 1) ||
-	    !vec_fit(profile->stacks, profile->nr_stacks + 1))
+	if (!vec_fit(profile->locations, profile->nr_locations + 1) ||
+	    profile_stacks_fit(profile, 1))
 		return -ENOMEM;
 	profile->locations[profile->nr_locations] = (struct profile_location){
 		.kind = LOCATION_CALL,
@@ -282,10 +272,7 @@ static int idle_stack_add(struct profile *profile, uint32_t *ret)
 		.name = strtab_add(profile->strings, IDLE_FRAME),
 		.system_name = strtab_add(profile->strings, IDLE_FRAME),
 	};
-	profile->stack_locations[nr_frames] = (uint32_t)profile->nr_locations++;
-	profile->stacks[profile->nr_stacks] =
-		(struct profile_stack){ .first = (uint32_t)nr_frames, .nr = 1 };
-	*ret = (uint32_t)profile->nr_stacks++;
+	*ret = profile_stack_put(profile, 0, (uint32_t)profile->nr_locations++);
 	return 0;
 }
 
@@ -366,7 +353,7 @@ int profile_fold_idle(struct profile *profile, struct idle_counts *ret)
 		if (s->sleeper != PROFILE_HELPER_SLEEPS || asked[s->stack])
 			continue;
 		asked[s->stack] = true;
-		idle[s->stack] = profile_stack_is_idle(profile, &profile->stacks[s->stack]);
+		idle[s->stack] = profile_stack_is_idle(profile, s->stack);
 		counts.nr_stacks += idle[s->stack];
 	}
 	if (counts.nr_stacks) {

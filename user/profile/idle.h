@@ -14,7 +14,6 @@
 #include "base/counters.h"
 
 struct profile;
-struct profile_stack;
 struct stats_reasons;
 
 #define IDLE_FRAME "[parked]"
@@ -34,6 +33,6 @@ int profile_fold_idle(struct profile *profile, struct idle_counts *ret);
 /* The same, and adds the counts to waits. 0 or -ENOMEM. */
 int profile_fold_idle_counted(struct profile *profile, struct stats_reasons *waits);
 /* Is a thread that waits with this stack idle? It may be the first thread, in an idle loop. */
-bool profile_stack_is_idle(const struct profile *profile, const struct profile_stack *stack);
+bool profile_stack_is_idle(const struct profile *profile, uint32_t stack);
 
 #endif

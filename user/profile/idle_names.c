@@ -15,7 +15,6 @@ struct one_stack {
 	struct strtab *strings;
 	struct profile_location *locations;
 	struct profile_mapping *mappings;
-	uint32_t *stack;
 };
 
 /* The beginning of ` (file)` at the end of the text, or NULL. */
@@ -50,33 +49,33 @@ static void frame_fill(struct one_stack *one, size_t i, const struct idle_frame 
 	name[file_len] = 0;
 	location->short_file = one->mappings[i].path = strtab_add(one->strings, name);
 	location->mapping = frame->kind == LOCATION_NATIVE ? (uint32_t)i + 1 : 0;
-	one->stack[i] = (uint32_t)i;
 }
 
 bool idle_frames_are_known(const struct idle_frame *frames, size_t nr)
 {
-	const struct profile_stack stack = { .nr = (uint32_t)nr };
 	struct one_stack one = { 0 };
 	struct profile profile = { 0 };
+	uint32_t stack = 0;
 	bool idle = false;
 	size_t i;
 
 	one.locations = calloc(nr + 1, sizeof(*one.locations));
 	one.mappings = calloc(nr + 1, sizeof(*one.mappings));
-	one.stack = calloc(nr + 1, sizeof(*one.stack));
-	if (one.locations && one.mappings && one.stack &&
+	if (one.locations && one.mappings && !profile_stacks_fit(&profile, nr) &&
 	    !strtab_new(&one.strings, STRINGS_BYTES)) {
-		for (i = 0; i < nr; i++)
+		for (i = nr; i-- > 0;) {
 			frame_fill(&one, i, &frames[i]);
+			stack = profile_stack_put(&profile, stack, (uint32_t)i);
+		}
 		profile.strings = one.strings;
 		profile.locations = one.locations;
 		profile.mappings = one.mappings;
-		profile.stack_locations = one.stack;
-		idle = profile_stack_is_idle(&profile, &stack);
+		idle = profile_stack_is_idle(&profile, stack);
 	}
 	strtab_free(one.strings);
 	free(one.locations);
 	free(one.mappings);
-	free(one.stack);
+	free(profile.stack_locations);
+	free(profile.stack_callers);
 	return idle;
 }

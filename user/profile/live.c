@@ -392,22 +392,19 @@ static uint32_t frame_process(uint64_t frame, uint32_t runs)
 
 /* Finds the frames without a name, once each, group by group. */
 static size_t unknown_find(struct live *live, const struct aggregate_view *view,
-			   const uint64_t *frames, const uint32_t *runs, struct unknown *unknown)
+			   const uint64_t *frames, uint32_t *runs, struct unknown *unknown)
 {
-	const struct profile_stack *stack;
 	struct frame_name name;
-	size_t i, k, nr = 0, nr_distinct = 0;
+	size_t i, nr = 0, nr_distinct = 0;
 
-	for (i = 0; i < view->nr_stacks; i++) {
-		stack = &view->stacks[i];
-		for (k = stack->first; k < (size_t)stack->first + stack->nr; k++)
-			if (aggregate_frame_kind(frames[k]) != BPFPROF_FRAME_MARKER &&
-			    aggregate_frame_kind(frames[k]) != BPFPROF_FRAME_LABEL &&
-			    !frame_names_find(&live->names, frames[k], live->counters.nr_intervals,
-					      &name))
-				unknown[nr++] =
-					(struct unknown){ frames[k],
-							  frame_process(frames[k], runs[i]) };
+	for (i = view->nr_stacks; i-- > 1;) {
+		if (runs[i]) /* callers have smaller numbers */
+			runs[view->callers[i]] = runs[i];
+		if (aggregate_frame_kind(frames[i]) != BPFPROF_FRAME_MARKER &&
+		    aggregate_frame_kind(frames[i]) != BPFPROF_FRAME_LABEL &&
+		    !frame_names_find(&live->names, frames[i], live->counters.nr_intervals, &name))
+			unknown[nr++] =
+				(struct unknown){ frames[i], frame_process(frames[i], runs[i]) };
 	}
 	qsort(unknown, nr, sizeof(*unknown), compare_frame);
 	for (i = 0; i < nr; i++)
@@ -425,8 +422,8 @@ static int frames_name(struct live *live, const struct aggregate_view *view, con
 		       const int64_t *processes, const struct live_names *symbolizer)
 {
 	__cleanup(free_mem) struct unknown *unknown =
-		malloc((view->nr_frames + 1) * sizeof(*unknown));
-	__cleanup(free_mem) uint64_t *group = malloc((view->nr_frames + 1) * sizeof(*group));
+		malloc((view->nr_stacks + 1) * sizeof(*unknown));
+	__cleanup(free_mem) uint64_t *group = malloc((view->nr_stacks + 1) * sizeof(*group));
 	__cleanup(free_mem) uint32_t *runs = calloc(view->nr_stacks + 1, sizeof(*runs));
 	size_t nr, i, end, n;
 	uint32_t process;
@@ -482,14 +479,15 @@ static void counters_add(struct live *live, const struct aggregate_view *view)
 	live->counters.samples_lost += view->nr_lost;
 }
 
-/* verdicts: one per stack of the view. */
+/* verdicts: one per stack of the view. stack: room for as many frames. */
 static void samples_count(struct live *live, const struct aggregate_view *view,
-			  enum verdict *verdicts, const uint64_t *frames, const int64_t *processes)
+			  enum verdict *verdicts, const uint64_t *frames, const int64_t *processes,
+			  uint64_t *stack)
 {
 	const struct aggregate_sample *sample;
-	const struct profile_stack *stack;
+	size_t i, nr;
+	uint32_t at;
 	bool runs;
-	size_t i;
 
 	for (i = 0; i < view->nr_samples; i++) {
 		sample = &view->samples[i];
@@ -499,49 +497,51 @@ static void samples_count(struct live *live, const struct aggregate_view *view,
 			live->counters.samples_lost += sample->count;
 			continue;
 		}
-		stack = &view->stacks[sample->stack];
+		nr = 0;
+		stack_each(at, view->callers, sample->stack)
+			stack[nr++] = frames[at];
 		/* A wait has a reason as its leaf, or is sleep. */
 		runs = sample->sleeper == PROFILE_FIRST_RUNS ||
-		       (sample->sleeper == PROFILE_NOT_ASLEEP && stack->nr &&
-			aggregate_frame_kind(frames[stack->first]) != BPFPROF_FRAME_LABEL);
+		       (sample->sleeper == PROFILE_NOT_ASLEEP && nr &&
+			aggregate_frame_kind(stack[0]) != BPFPROF_FRAME_LABEL);
 		use_add(&live->now, sample, runs);
 		use_add(&live->ever, sample, runs);
 		use_add(&live->processes[processes[sample->process]].now, sample, runs);
 		use_add(&live->processes[processes[sample->process]].ever, sample, runs);
-		if (is_idle(live, sample, &verdicts[sample->stack], frames + stack->first,
-			    stack->nr)) {
+		if (is_idle(live, sample, &verdicts[sample->stack], stack, nr)) {
 			live->rows.sample++;
 			text_count(live, (uint32_t)processes[sample->process], IDLE_FRAME,
 				   ALL_VIEWS, sample->value_ns);
 			continue;
 		}
-		stack_count(live, (uint32_t)processes[sample->process], frames + stack->first,
-			    stack->nr, sample->value_ns, view->labels);
+		stack_count(live, (uint32_t)processes[sample->process], stack, nr, sample->value_ns,
+			    view->labels);
 	}
 }
 
 int live_feed(struct live *live, const struct aggregate_view *view,
 	      const struct live_names *symbolizer)
 {
-	__cleanup(free_mem) uint64_t *frames = malloc((view->nr_frames + 1) * sizeof(*frames));
+	__cleanup(free_mem) uint64_t *frames = malloc((view->nr_stacks + 1) * sizeof(*frames));
 	__cleanup(free_mem) int64_t *processes =
 		malloc((view->nr_processes + 1) * sizeof(*processes));
 	__cleanup(free_mem) enum verdict *verdicts = calloc(view->nr_stacks + 1, sizeof(*verdicts));
+	__cleanup(free_mem) uint64_t *stack = malloc((view->nr_stacks + 1) * sizeof(*stack));
 	size_t i;
 	int err;
 
-	if (!frames || !processes || !verdicts)
+	if (!frames || !processes || !verdicts || !stack)
 		return -ENOMEM;
 	interval_begin(live);
 	counters_add(live, view);
 	for (i = 0; i < view->nr_processes; i++)
 		processes[i] = process_get(live, view, &view->processes[i]);
-	if (view->nr_frames)
-		memcpy(frames, view->frames, view->nr_frames * sizeof(*frames));
-	frames_translate(frames, view->nr_frames, processes, view->nr_processes);
+	if (view->nr_stacks)
+		memcpy(frames, view->frames, view->nr_stacks * sizeof(*frames));
+	frames_translate(frames, view->nr_stacks, processes, view->nr_processes);
 	err = frames_name(live, view, frames, processes, symbolizer);
 	if (!err)
-		samples_count(live, view, verdicts, frames, processes);
+		samples_count(live, view, verdicts, frames, processes, stack);
 	live->counters.rows_evicted = live->rows.nr_evicted;
 	return err;
 }

@@ -209,36 +209,38 @@ static void forget(struct remap *map)
 		map->to[map->used[--map->nr]] = 0;
 }
 
-/*
- * Marks everything that the samples of the group need. Returns the number of locations in their
- * stacks.
- */
-static size_t collect(struct profile_parts *parts, const struct group *group)
+/* Marks the stack and its callers; the empty stack is in every part. */
+static void stack_use(struct profile_parts *parts, uint32_t stack)
+{
+	struct remap *map = &parts->maps[STACKS];
+	uint32_t at;
+
+	/* The callers of a stack that is marked are marked. */
+	for (at = stack; at && !map->to[at]; at = parts->profile->stack_callers[at])
+		use(map, at);
+}
+
+/* Marks everything that the samples of the group need. */
+static void collect(struct profile_parts *parts, const struct group *group)
 {
 	const struct profile *whole = parts->profile;
 	const struct profile_process *process;
 	const struct profile_sample *sample;
-	const struct profile_stack *stack;
 	struct remap *maps = parts->maps;
-	size_t i, nr = 0;
-	uint32_t j;
+	size_t i;
 
 	for (i = 0; i < group->nr; i++) {
 		sample = &whole->samples[parts->order[group->first + i]];
 		use(&maps[PROCESSES], sample->process);
-		use(&maps[STACKS], sample->stack);
+		stack_use(parts, sample->stack);
 		if (sample->call)
 			use(&maps[CALLS], sample->call - 1);
 	}
 	for (i = 0; whole->history && i < whole->history->nr_series; i++)
 		if (maps[PROCESSES].to[whole->history->series[i].process])
-			use(&maps[STACKS], whole->history->series[i].stack);
-	for (i = 0; i < maps[STACKS].nr; i++) {
-		stack = &whole->stacks[maps[STACKS].used[i]];
-		nr += stack->nr;
-		for (j = 0; j < stack->nr; j++)
-			use(&maps[LOCATIONS], whole->stack_locations[stack->first + j]);
-	}
+			stack_use(parts, whole->history->series[i].stack);
+	for (i = 0; i < maps[STACKS].nr; i++)
+		use(&maps[LOCATIONS], whole->stack_locations[maps[STACKS].used[i]]);
 	for (i = 0; i < maps[LOCATIONS].nr; i++)
 		if (whole->locations[maps[LOCATIONS].used[i]].mapping)
 			use(&maps[MAPPINGS], whole->locations[maps[LOCATIONS].used[i]].mapping - 1);
@@ -249,23 +251,20 @@ static size_t collect(struct profile_parts *parts, const struct group *group)
 		if (process->program)
 			use(&maps[MAPPINGS], process->program - 1);
 	}
-	return nr;
 }
 
-static int arrays_new(struct profile *part, const struct profile_parts *parts, size_t nr_samples,
-		      size_t nr_stack_locations)
+static int arrays_new(struct profile *part, const struct profile_parts *parts, size_t nr_samples)
 {
 	const struct remap *maps = parts->maps;
 
 	part->nr_samples = nr_samples;
-	part->nr_stacks = maps[STACKS].nr;
+	part->nr_stacks = 0;
+	part->stack_locations = part->stack_callers = NULL;
 	part->nr_locations = maps[LOCATIONS].nr;
 	part->nr_mappings = maps[MAPPINGS].nr;
 	part->nr_processes = maps[PROCESSES].nr;
 	part->nr_containers = maps[CONTAINERS].nr;
 	part->samples = calloc(nr_samples + 1, sizeof(*part->samples));
-	part->stacks = calloc(part->nr_stacks + 1, sizeof(*part->stacks));
-	part->stack_locations = calloc(nr_stack_locations + 1, sizeof(*part->stack_locations));
 	part->locations = calloc(part->nr_locations + 1, sizeof(*part->locations));
 	part->mappings = calloc(part->nr_mappings + 1, sizeof(*part->mappings));
 	part->processes = calloc(part->nr_processes + 1, sizeof(*part->processes));
@@ -275,7 +274,7 @@ static int arrays_new(struct profile *part, const struct profile_parts *parts, s
 	part->beside = NULL;
 	part->history = NULL;
 	part->nr_calls = maps[CALLS].nr;
-	if (!part->samples || !part->stacks || !part->stack_locations || !part->locations ||
+	if (profile_stacks_fit(part, maps[STACKS].nr) || !part->samples || !part->locations ||
 	    !part->mappings || !part->processes || !part->containers)
 		return -ENOMEM;
 	if (!parts->profile->call_values)
@@ -289,16 +288,14 @@ static void fill_stacks(struct profile *part, const struct profile_parts *parts)
 {
 	const struct profile *whole = parts->profile;
 	const struct remap *maps = parts->maps;
-	const struct profile_stack *stack;
-	uint32_t at = 0, j;
+	uint32_t stack;
 	size_t i;
 
-	for (i = 0; i < part->nr_stacks; i++) {
-		stack = &whole->stacks[maps[STACKS].used[i]];
-		part->stacks[i] = (struct profile_stack){ .first = at, .nr = stack->nr };
-		for (j = 0; j < stack->nr; j++)
-			part->stack_locations[at++] =
-				maps[LOCATIONS].to[whole->stack_locations[stack->first + j]] - 1;
+	/* The marks are sorted, so that a caller still has a smaller number. */
+	for (i = 0; i < maps[STACKS].nr; i++) {
+		stack = maps[STACKS].used[i];
+		profile_stack_put(part, maps[STACKS].to[whole->stack_callers[stack]],
+				  maps[LOCATIONS].to[whole->stack_locations[stack]] - 1);
 	}
 }
 
@@ -330,7 +327,7 @@ static void fill(struct profile *part, const struct profile_parts *parts, const 
 		sample = &part->samples[i];
 		*sample = whole->samples[parts->order[group->first + i]];
 		sample->process = maps[PROCESSES].to[sample->process] - 1;
-		sample->stack = maps[STACKS].to[sample->stack] - 1;
+		sample->stack = maps[STACKS].to[sample->stack];
 	}
 	fill_stacks(part, parts);
 	if (whole->call_values)
@@ -360,22 +357,20 @@ static void fill(struct profile *part, const struct profile_parts *parts, const 
 static void count(struct run_stats *stats, const struct profile *part)
 {
 	const struct profile_location *location;
-	const struct profile_stack *stack;
 	const char *name;
 	bool kernel_only, python, truncated, unmerged;
 	uint64_t n;
+	uint32_t at;
 	size_t i;
-	uint32_t j;
 
 	stats->samples = stats->user = stats->kernel_only = stats->python = 0;
 	stats->complete = stats->truncated = stats->unmerged = 0;
 	for (i = 0; i < part->nr_samples; i++) {
-		stack = &part->stacks[part->samples[i].stack];
 		n = part->samples[i].count;
-		kernel_only = stack->nr > 0;
+		kernel_only = part->samples[i].stack != 0;
 		python = truncated = unmerged = false;
-		for (j = 0; j < stack->nr; j++) {
-			location = &part->locations[part->stack_locations[stack->first + j]];
+		stack_each(at, part->stack_callers, part->samples[i].stack) {
+			location = profile_frame(part, at);
 			kernel_only &= location->kind == LOCATION_KERNEL;
 			python |= location->kind == LOCATION_PYTHON;
 			if (location->kind != LOCATION_MARKER)
@@ -426,13 +421,13 @@ int profile_part_make(struct profile_parts *parts, size_t index, struct profile_
 	const struct profile *whole = parts->profile;
 	const struct group *group = &parts->groups[index];
 	struct profile_part part = { .profile = *whole };
-	size_t nr = collect(parts, group);
 	enum kind kind;
 	int err;
 
+	collect(parts, group);
 	for (kind = 0; kind < NR_KINDS; kind++)
 		number(&parts->maps[kind]);
-	err = arrays_new(&part.profile, parts, group->nr, nr);
+	err = arrays_new(&part.profile, parts, group->nr);
 	if (!err)
 		fill(&part.profile, parts, group);
 	if (!err && whole->history) {

@@ -32,7 +32,7 @@ void profile_fini(struct profile *profile)
 	free(profile->mappings);
 	free(profile->locations);
 	free(profile->stack_locations);
-	free(profile->stacks);
+	free(profile->stack_callers);
 	free(profile->processes);
 	free(profile->containers);
 	free(profile->samples);
@@ -123,18 +123,14 @@ static bool is_nameless(const struct profile *profile, const struct profile_loca
 
 uint64_t profile_nameless(const struct profile *profile)
 {
-	const struct profile_stack *stack;
 	uint64_t nr = 0;
-	size_t i, k;
+	uint32_t at;
+	size_t i;
 
-	for (i = 0; i < profile->nr_samples; i++) {
-		stack = &profile->stacks[profile->samples[i].stack];
-		for (k = 0; k < stack->nr; k++)
-			if (is_nameless(profile,
-					&profile->locations[profile->stack_locations[stack->first +
-										     k]]))
+	for (i = 0; i < profile->nr_samples; i++)
+		stack_each(at, profile->stack_callers, profile->samples[i].stack)
+			if (is_nameless(profile, profile_frame(profile, at)))
 				nr += profile->samples[i].count;
-	}
 	return nr;
 }
 
@@ -150,18 +146,59 @@ void profile_count_nameless(const struct profile *profile, struct stats_reasons 
 	stats_add_rows(walk, profile_counters, &nr, true);
 }
 
-uint32_t profile_wait_first(const struct profile *profile, const struct profile_stack *stack)
+uint32_t profile_wait_part(const struct profile *profile, uint32_t stack)
 {
 	const struct profile_location *location;
-	uint32_t i;
+	uint32_t at;
 
-	for (i = 0; i < stack->nr; i++) {
-		location = &profile->locations[profile->stack_locations[stack->first + i]];
+	stack_each(at, profile->stack_callers, stack) {
+		location = profile_frame(profile, at);
 		if (location->kind != LOCATION_PYTHON &&
 		    !strcmp(strtab_get(profile->strings, location->name), WAKERS_SEPARATOR))
-			return i + 1;
+			return profile->stack_callers[at];
 	}
+	return stack;
+}
+
+uint32_t profile_max_depth(const struct profile *profile)
+{
+	uint32_t max = 0, nr;
+	size_t i;
+
+	for (i = 0; i < profile->nr_samples; i++) {
+		nr = stack_depth(profile->stack_callers, profile->samples[i].stack);
+		max = nr > max ? nr : max;
+	}
+	return max;
+}
+
+int profile_stacks_fit(struct profile *profile, size_t nr)
+{
+	if (profile->nr_stacks + nr >= UINT32_MAX ||
+	    !vec_fit(profile->stack_locations, profile->nr_stacks + nr + 1) ||
+	    !vec_fit(profile->stack_callers, profile->nr_stacks + nr + 1))
+		return -ENOMEM;
+	if (!profile->nr_stacks)
+		profile_stack_put(profile, 0, 0);
 	return 0;
+}
+
+uint32_t profile_stack_put(struct profile *profile, uint32_t caller, uint32_t location)
+{
+	profile->stack_callers[profile->nr_stacks] = caller;
+	profile->stack_locations[profile->nr_stacks] = location;
+	return (uint32_t)profile->nr_stacks++;
+}
+
+bool profile_stack_is_of_tasks(const struct profile *profile, uint32_t stack)
+{
+	const struct profile_location *root = NULL;
+	uint32_t at;
+
+	stack_each(at, profile->stack_callers, stack)
+		root = profile_frame(profile, at);
+	return root && root->kind == LOCATION_CALL &&
+	       !strcmp(strtab_get(profile->strings, root->name), PROFILE_TASKS_FRAME);
 }
 
 bool profile_counts_calls(const struct profile *profile)

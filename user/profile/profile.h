@@ -13,6 +13,8 @@
 #include <stdint.h>
 
 #include "base/counters.h"
+#include "proc/ranks.h"
+#include "profile/stack_set.h"
 
 struct strtab;
 struct profile_history;
@@ -32,6 +34,7 @@ enum location_kind {
 #define MEMORY_BEFORE "[before bpfprof]"
 #define MEMORY_SHARED "[shared with parent]"
 #define MEMORY_LOST "[stack lost]"
+#define MEMORY_SWAPPED "[swapped out]"
 #define MEMORY_DRIFT "[drift]"
 
 /* The numbers of the calls that a sample stands for. */
@@ -93,8 +96,19 @@ struct profile_container {
 
 /* The place in a distributed job, from the environment; a text that is not known is "". */
 struct profile_ranks {
-	uint32_t rank, local_rank, world_size, slurm_job, slurm_node;
+	union {
+		struct {
+			uint32_t rank, local_rank, world_size, slurm_job, slurm_node, slurm_task;
+		};
+		uint32_t texts[RANKS_NR];
+	};
 };
+
+/* Has it a number in its job? */
+static inline bool profile_ranks_number(const struct profile_ranks *ranks)
+{
+	return ranks->rank || ranks->slurm_task;
+}
 
 /* A process, for the time in which it had one name or title. */
 struct profile_process {
@@ -116,11 +130,6 @@ struct profile_process {
 	int64_t rss_growth_bytes;
 	bool rss_known;
 	bool asked_for; /* named by -p */
-};
-
-struct profile_stack {
-	uint32_t first; /* in stack_locations */
-	uint32_t nr;
 };
 
 enum profile_gil {
@@ -154,7 +163,7 @@ enum profile_time {
 
 struct profile_sample {
 	uint32_t process; /* index */
-	uint32_t stack; /* index */
+	uint32_t stack; /* number, 0 = it has no frames */
 	uint32_t tid; /* 0 unless threads are kept apart */
 	uint32_t thread; /* its name */
 	uint32_t gil; /* enum profile_gil */
@@ -182,8 +191,8 @@ struct profile {
 	size_t nr_mappings;
 	struct profile_location *locations;
 	size_t nr_locations;
-	uint32_t *stack_locations; /* indexes of locations, leaf first */
-	struct profile_stack *stacks;
+	/* Stacks as stack_set.h has them: indexes of locations. */
+	uint32_t *stack_locations, *stack_callers;
 	size_t nr_stacks;
 	struct profile_process *processes;
 	size_t nr_processes;
@@ -210,11 +219,26 @@ struct profile {
 	const struct run_stats *stats; /* borrowed; may be NULL */
 };
 
+static inline const struct profile_location *profile_frame(const struct profile *profile,
+							   uint32_t stack)
+{
+	return &profile->locations[profile->stack_locations[stack]];
+}
+
 /*
- * The first frame of the wait in a stack with a waker (profile/wakers.h): the frames before it are those
- * of the waker. 0 for other stacks.
+ * The part of a stack that waits: without the frames of a waker (profile/wakers.h), which stand above it.
+ * Other stacks are that part as a whole.
  */
-uint32_t profile_wait_first(const struct profile *profile, const struct profile_stack *stack);
+uint32_t profile_wait_part(const struct profile *profile, uint32_t stack);
+/* The number of frames of the deepest stack of a sample. */
+uint32_t profile_max_depth(const struct profile *profile);
+/* Room for `nr` more stacks, besides the empty one, which is there afterwards. 0 or -ENOMEM. */
+int profile_stacks_fit(struct profile *profile, size_t nr);
+/* The number of a new stack, for which there is room: that of its caller and one more location. */
+uint32_t profile_stack_put(struct profile *profile, uint32_t caller, uint32_t location);
+/* The root of stacks whose time is that of tasks of asyncio, and not of threads. */
+#define PROFILE_TASKS_FRAME "[tasks]"
+bool profile_stack_is_of_tasks(const struct profile *profile, uint32_t stack);
 /* Does it count calls, and no samples? */
 bool profile_counts_calls(const struct profile *profile);
 /* "calls" or "samples". */

@@ -19,6 +19,16 @@ void sample_counts_add(struct sample_counts *counts, const struct aggregate_inpu
 		counts->unmerged[input->unmerged]++;
 	if (s->python_stop < PYTHON_NR_STOPS)
 		counts->python_stops[s->python_stop]++;
+	if (s->await_stop < AWAIT_NR_STOPS)
+		counts->await_stops[s->await_stop]++;
+	counts->nr_several += s->await_flags & BPFPROF_AWAIT_SEVERAL;
+}
+
+void sample_counts_no_room(struct sample_counts *counts, const struct aggregate_input *input)
+{
+	bool complete = input->stop == BPFPROF_STOP_COMPLETE || input->stop == BPFPROF_STOP_NO_USER;
+
+	counts->nr_no_room += complete && input->unmerged == PYTHON_MERGED;
 }
 
 void sample_counts_take(struct sample_counts *all, struct sample_counts *of)

@@ -338,6 +338,14 @@ void stats_json(struct buf *dst, const struct run_stats *stats)
 	add_refused(dst, stats);
 	buf_add_str(dst, ",\"duration_seconds\":");
 	add_seconds(dst, stats->duration_seconds);
+	if (stats->start_ns) {
+		buf_add_str(dst, ",\"start_seconds\":");
+		add_seconds(dst, (double)stats->start_ns / 1e9);
+	}
+	if (stats->start_at_ns) {
+		buf_add_str(dst, ",\"start_at_seconds\":");
+		add_seconds(dst, (double)stats->start_at_ns / 1e9);
+	}
 	if (stats->rest_of) {
 		buf_add_str(dst, ",\"rest_of\":");
 		add_string(dst, stats->rest_of);

@@ -54,6 +54,7 @@ struct run_stats {
 	struct stats_refused refused[STATS_MAX_REFUSED];
 	size_t nr_refused;
 	double startup_seconds;
+	uint64_t start_ns, start_at_ns; /* by CLOCK_REALTIME; start_at_ns: as asked for, or 0 */
 	double cpu_seconds; /* of bpfprof, user and system */
 	uint64_t rss_bytes, peak_rss_bytes, bpf_map_bytes, memory_bytes;
 	uint64_t bpf_runs, bpf_ns;

@@ -537,23 +537,25 @@ static int locations_resolve(struct symbolizer *s, int rank)
 	return err;
 }
 
-static int stack_locations_make(struct symbolizer *s, const struct aggregate_view *view)
+static int stacks_make(struct symbolizer *s, const struct aggregate_view *view)
 {
-	uint32_t *all = malloc((view->nr_frames + 1) * sizeof(*all));
+	struct profile *p = s->profile;
 	size_t i;
 
-	s->profile->stack_locations = all;
-	for (i = 0; all && i < view->nr_frames; i++)
-		all[i] = (uint32_t)frame_set_find(s->frames, s->nr, view->frames[i]);
-	return all ? 0 : -ENOMEM;
+	if (profile_stacks_fit(p, view->nr_stacks))
+		return -ENOMEM;
+	for (i = 1; i < view->nr_stacks; i++)
+		profile_stack_put(p, view->callers[i],
+				  (uint32_t)frame_set_find(s->frames, s->nr, view->frames[i]));
+	return 0;
 }
 
 /* Finds a process for each Python frame, since files are searched as a process sees them. */
 static int owners_make(struct symbolizer *s, const struct aggregate_view *view)
 {
 	__cleanup(free_mem) uint32_t *runs = calloc(view->nr_stacks + 1, sizeof(*runs));
-	const struct profile_stack *stack;
-	size_t i, k, at;
+	uint32_t *owner;
+	size_t i;
 
 	s->owners = calloc(s->nr + 1, sizeof(*s->owners));
 	if (!runs || !s->owners)
@@ -562,14 +564,12 @@ static int owners_make(struct symbolizer *s, const struct aggregate_view *view)
 		runs[view->samples[i].stack] = view->samples[i].process + 1;
 	for (i = 0; i < view->nr_call_samples; i++)
 		runs[view->call_samples[i].at.stack] = view->call_samples[i].at.process + 1;
-	for (i = 0; i < view->nr_stacks; i++) {
-		stack = &view->stacks[i];
-		for (k = stack->first; k < (size_t)stack->first + stack->nr; k++) {
-			at = s->profile->stack_locations[k];
-			if (aggregate_frame_kind(view->frames[k]) == BPFPROF_FRAME_PYTHON &&
-			    !s->owners[at])
-				s->owners[at] = runs[i];
-		}
+	for (i = view->nr_stacks; i-- > 1;) {
+		owner = &s->owners[s->profile->stack_locations[i]];
+		if (aggregate_frame_kind(view->frames[i]) == BPFPROF_FRAME_PYTHON && !*owner)
+			*owner = runs[i];
+		if (runs[i]) /* callers have smaller numbers */
+			runs[view->callers[i]] = runs[i];
 	}
 	return 0;
 }
@@ -671,10 +671,10 @@ int symbolize(struct profile *ret, const struct aggregate_view *view, struct ima
 				.files = files };
 	int err;
 
-	err = frame_set_collect(view->frames, view->nr_frames, &frames, &s.nr);
+	err = frame_set_collect(view->frames + 1, view->nr_stacks - 1, &frames, &s.nr);
 	s.frames = frames;
 	if (!err)
-		err = stack_locations_make(&s, view);
+		err = stacks_make(&s, view);
 	if (!err && options->runner)
 		err = owners_make(&s, view);
 	if (!err)

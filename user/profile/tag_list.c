@@ -26,6 +26,7 @@ uint32_t tag_list_container(struct tag_list *tags, struct table_budget *budget, 
 {
 	struct aggregate_container copy;
 	uint32_t index;
+	size_t i;
 
 	if (!tags->strings && strtab_new(&tags->strings, MAX_STRING_BYTES))
 		return 0;
@@ -39,14 +40,9 @@ uint32_t tag_list_container(struct tag_list *tags, struct table_budget *budget, 
 		.ray_cluster = strtab_add(tags->strings, from->ray_cluster),
 		.ray_group = strtab_add(tags->strings, from->ray_group),
 		.ray_node_type = strtab_add(tags->strings, from->ray_node_type),
-		.ranks = {
-			.rank = strtab_add(tags->strings, from->rank),
-			.local_rank = strtab_add(tags->strings, from->local_rank),
-			.world_size = strtab_add(tags->strings, from->world_size),
-			.slurm_job = strtab_add(tags->strings, from->slurm_job),
-			.slurm_node = strtab_add(tags->strings, from->slurm_node),
-		},
 	};
+	for (i = 0; i < RANKS_NR; i++)
+		copy.ranks.texts[i] = strtab_add(tags->strings, from->ranks[i]);
 	if (piece_set_add(&tags->containers, budget, seed, &copy, PIECE_TYPE(copy), &index) < 0) {
 		tags->nr_containers_full++;
 		return 0;
@@ -59,16 +55,12 @@ uint32_t tag_list_ranks(struct tag_list *tags, struct table_budget *budget, uint
 {
 	struct profile_ranks copy;
 	uint32_t index;
+	size_t i;
 
 	if (!tags->strings && strtab_new(&tags->strings, MAX_STRING_BYTES))
 		return 0;
-	copy = (struct profile_ranks){
-		.rank = strtab_add(tags->strings, from->rank),
-		.local_rank = strtab_add(tags->strings, from->local_rank),
-		.world_size = strtab_add(tags->strings, from->world_size),
-		.slurm_job = strtab_add(tags->strings, from->slurm_job),
-		.slurm_node = strtab_add(tags->strings, from->slurm_node),
-	};
+	for (i = 0; i < RANKS_NR; i++)
+		copy.texts[i] = strtab_add(tags->strings, from->texts[i]);
 	if (piece_set_add(&tags->ranks, budget, seed, &copy, PIECE_TYPE(copy), &index) < 0) {
 		tags->nr_ranks_full++;
 		return 0;

@@ -8,6 +8,22 @@ static int python_frame_read(struct unwind_reader *reader, __u64 va, __u32 len, 
 
 #include "unwind_python.h"
 
+int python_chain_frame_read(struct python_chain_frame *ret,
+			    const struct bpfprof_python_layout *layout,
+			    struct unwind_reader *reader, uint64_t frame_va)
+{
+	struct python_walk w = { .frame = frame_va, .begun = 1 };
+	_Alignas(8) __u8 room[PYTHON_FRAME_ROOM] = { 0 };
+	int stop = python_step(&w, layout, reader, room);
+
+	if (stop || !w.code)
+		return stop ? stop : PYTHON_STOP_BAD;
+	*ret = (struct python_chain_frame){ .code = w.code,
+					    .frame_va = frame_va,
+					    .lasti = w.lasti };
+	return 0;
+}
+
 static int code_add(struct python_chain *chain, const struct bpfprof_python_layout *layout,
 		    struct unwind_reader *reader, const struct python_walk *w, uint64_t frame_va)
 {

@@ -37,6 +37,11 @@ struct python_chain {
 void python_chain_walk(struct python_chain *ret, const struct bpfprof_python_layout *layout,
 		       struct unwind_reader *reader, uint64_t start);
 
+/* Reads one frame alone, such as that of a coroutine: 0 or enum bpfprof_python_stop. */
+int python_chain_frame_read(struct python_chain_frame *ret,
+			    const struct bpfprof_python_layout *layout,
+			    struct unwind_reader *reader, uint64_t frame_va);
+
 /* Appends the frames of one more thread state: a thread has one in each of its interpreters. */
 void python_chain_add(struct python_chain *chain, const struct bpfprof_python_layout *layout,
 		      struct unwind_reader *reader, uint64_t start);

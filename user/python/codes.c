@@ -437,19 +437,27 @@ uint64_t codes_frame(struct codes *codes, uint64_t frame, uint32_t python)
 	return frame;
 }
 
+/* May the code of that index + 1 have the line? */
+static bool is_around(const struct codes *codes, uint32_t number, uint32_t name, uint32_t file,
+		      uint32_t line)
+{
+	const struct code *code;
+
+	if (!number || number > codes->nr_codes)
+		return false;
+	code = &codes->codes[number - 1];
+	return code->in_use && code->name == name && code->file == file && code->first_line <= line;
+}
+
 /* Index + 1 of the code of that name that has the line; 0: there is none. */
 static uint32_t code_around(const struct codes *codes, uint32_t name, uint32_t file, uint32_t line)
 {
 	uint32_t i, best = 0;
 
-	for (i = 0; i < codes->nr_codes; i++) {
-		const struct code *code = &codes->codes[i];
-
-		if (code->in_use && code->name == name && code->file == file &&
-		    code->first_line <= line &&
-		    (!best || code->first_line > codes->codes[best - 1].first_line))
-			best = i + 1;
-	}
+	for (i = 1; i <= codes->nr_codes; i++)
+		if (is_around(codes, i, name, file, line) &&
+		    (!best || codes->codes[i - 1].first_line > codes->codes[best - 1].first_line))
+			best = i;
 	return best;
 }
 
@@ -459,8 +467,12 @@ uint64_t codes_frame_of(struct codes *codes, const char *name, const char *file,
 				 .file = strtab_add(codes->strings, file),
 				 .first_line = line,
 				 .has_name = true };
+	uint32_t *recent;
 
-	object.code = code_around(codes, object.name, object.file, line);
+	recent = &codes->recent[(object.name * 31 + line) % CODES_RECENT];
+	object.code = *recent;
+	if (!is_around(codes, object.code, object.name, object.file, line))
+		object.code = code_around(codes, object.name, object.file, line);
 	if (!object.code) {
 		object.table = calloc(1, 1);
 		if (object.table)
@@ -470,6 +482,7 @@ uint64_t codes_frame_of(struct codes *codes, const char *name, const char *file,
 	if (!object.code)
 		return (uint64_t)BPFPROF_FRAME_PYTHON << BPFPROF_FRAME_SHIFT |
 		       (BPFPROF_CODE_ID_RAW << BPFPROF_LASTI_BITS & BPFPROF_FRAME_MASK);
+	*recent = object.code;
 	return frame_made(object.code, line);
 }
 

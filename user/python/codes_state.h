@@ -67,6 +67,8 @@ struct line_slot {
 	uint32_t line;
 };
 
+#define CODES_RECENT 1024
+
 struct codes {
 	size_t bytes, max_bytes;
 	bool was_full; /* since the last sweep, for a process without a share */
@@ -81,6 +83,7 @@ struct codes {
 	uint32_t *slots; /* index + 1 */
 	uint32_t nr_slots;
 	struct line_slot line_slots[LINE_SLOTS];
+	uint32_t recent[CODES_RECENT]; /* index + 1 of codes that codes_frame_of() found */
 	char text[MAX_TEXT];
 	struct codes_counts counts;
 };

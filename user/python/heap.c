@@ -209,6 +209,7 @@ static int type_read(struct python_heap *heap, uint64_t va, struct python_type *
 			       l->type_dict + 8 - l->type_name);
 	if (err)
 		return err;
+	ret->base = bytes_u64(buf + l->type_base);
 	ret->flags = bytes_u64(buf + l->type_flags);
 	ret->basic_bytes = bytes_u64(buf + l->type_basic);
 	ret->dict_offset = (int64_t)bytes_u64(buf + l->type_dict);
@@ -218,28 +219,32 @@ static int type_read(struct python_heap *heap, uint64_t va, struct python_type *
 	return err;
 }
 
+int python_heap_type_at(struct python_heap *heap, uint64_t va, const struct python_type **ret)
+{
+	struct python_type *slot = &heap->types[(va >> 4 ^ va >> 12) % PYTHON_TYPE_SLOTS];
+	int err;
+
+	if (va & 7 || !va)
+		return python_heap_bad(heap);
+	if (slot->va != va) {
+		slot->va = 0;
+		err = type_read(heap, va, slot);
+		if (err)
+			return err;
+	}
+	*ret = slot;
+	return 0;
+}
+
 int python_heap_type(struct python_heap *heap, uint64_t va, const struct python_type **ret)
 {
-	struct python_type *slot;
 	uint64_t type;
 	int err;
 
 	if (!heap->has_objects)
 		return -ENOTSUP;
 	err = python_heap_u64(heap, va + heap->objects.object_type, &type);
-	if (err)
-		return err;
-	if (type & 7 || !type)
-		return python_heap_bad(heap);
-	slot = &heap->types[(type >> 4 ^ type >> 12) % PYTHON_TYPE_SLOTS];
-	if (slot->va != type) {
-		slot->va = 0;
-		err = type_read(heap, type, slot);
-		if (err)
-			return err;
-	}
-	*ret = slot;
-	return 0;
+	return err ? err : python_heap_type_at(heap, type, ret);
 }
 
 int python_heap_int_parts(struct python_heap *heap, uint64_t va, bool *ret_negative,

@@ -36,6 +36,7 @@ struct python_heap_counts {
 
 struct python_type {
 	uint64_t va;
+	uint64_t base; /* address of the type from which it is derived; 0: none */
 	uint64_t flags; /* tp_flags */
 	uint64_t basic_bytes;
 	int64_t dict_offset;
@@ -74,6 +75,8 @@ int python_heap_string(struct python_heap *heap, uint64_t va, size_t max_chars, 
 		       size_t *ret_len, bool *ret_cut);
 /* Type of the object at va, borrowed until the next call: 0, -EFAULT, -EBADMSG. */
 int python_heap_type(struct python_heap *heap, uint64_t va, const struct python_type **ret);
+/* The same for the type at va itself, such as the base of a type. */
+int python_heap_type_at(struct python_heap *heap, uint64_t va, const struct python_type **ret);
 /* The sign of an int object and its number of digits of 30 bits: 0, -EFAULT, -EBADMSG. */
 int python_heap_int_parts(struct python_heap *heap, uint64_t va, bool *ret_negative,
 			  uint64_t *ret_digits);

@@ -130,7 +130,8 @@ static bool types_fit(const struct python_heap_layout *l)
 	       /* One read gets them all. */
 	       l->type_name < l->type_basic && l->type_basic < l->type_dict &&
 	       l->type_name < l->type_flags && l->type_flags < l->type_dict &&
-	       fits(l->type_keys, 8, MAX_OBJECT_BYTES);
+	       has(l->type_base, 8, MAX_HEADER_BYTES) && l->type_name < l->type_base &&
+	       l->type_base < l->type_dict && fits(l->type_keys, 8, MAX_OBJECT_BYTES);
 }
 
 static bool dicts_fit(const struct python_heap_layout *l)
@@ -148,9 +149,30 @@ static bool dicts_fit(const struct python_heap_layout *l)
 		(l->flag_inline && l->values_valid < l->values_first));
 }
 
+static bool stacks_fit(const struct python_heap_layout *l)
+{
+	if (!has(l->frame_stack, l->stack_form == PYTHON_STACK_INDEX ? 4 : 8, MAX_HEADER_BYTES) ||
+	    !l->stack_form || l->stack_form > PYTHON_STACK_POINTER || !l->yield_from)
+		return false;
+	if (l->stack_form <= PYTHON_STACK_DEPTH)
+		return has(l->frame_stack_base, 8, MAX_HEADER_BYTES) &&
+		       has(l->code_code, 8, MAX_HEADER_BYTES);
+	return !l->gen_state || (l->gen_state >= l->object_size && l->gen_state < l->gen_frame);
+}
+
+static bool awaits_fit(const struct python_heap_layout *l)
+{
+	return has(l->tstate_dict + l->tstate_loop, 8, MAX_OBJECT_BYTES) &&
+	       has(l->function_closure, 8, MAX_HEADER_BYTES) &&
+	       has(l->set_mask, 8, MAX_HEADER_BYTES) && has(l->set_table, 8, MAX_HEADER_BYTES) &&
+	       has(l->gen_frame, 8, MAX_HEADER_BYTES) && fits(l->task_coro, 8, MAX_HEADER_BYTES) &&
+	       fits(l->future_state, 4, MAX_HEADER_BYTES) && stacks_fit(l);
+}
+
 int python_heap_layout_check(const struct python_heap_layout *layout)
 {
-	return code_fits(layout) && values_fit(layout) && types_fit(layout) && dicts_fit(layout)
+	return code_fits(layout) && values_fit(layout) && types_fit(layout) && dicts_fit(layout) &&
+			       awaits_fit(layout)
 		       ? 0
 		       : -EBADMSG;
 }

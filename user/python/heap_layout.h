@@ -11,13 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The place of the attributes of an instance of a plain class. */
-enum python_instance {
-	PYTHON_INSTANCE_DICT = 1, /* a dict at tp_dictoffset (up to 3.10) */
-	PYTHON_INSTANCE_VALUES, /* a dict, or a pointer to values just before it (3.11) */
-	PYTHON_INSTANCE_TAGGED, /* one pointer for both (3.12) */
-	PYTHON_INSTANCE_INLINE, /* a dict, or values in the instance (3.13+) */
-};
+#include "asyncio.h"
 
 /* All fields are uint32_t: the table of places has the same fields. */
 struct python_heap_layout {
@@ -68,6 +62,23 @@ struct python_heap_layout {
 	/* Instances */
 	uint32_t instance; /* enum python_instance */
 	uint32_t instance_dict; /* distance of the pointer before an instance (3.11+) */
+	/* What leads from asyncio to its tasks, and from a task to the frames of its coroutines */
+	uint32_t tstate_dict; /* has the running loop, up to 3.12 */
+	uint32_t tstate_loop; /* the running loop, 3.13+ */
+	uint32_t type_base; /* tp_base */
+	uint32_t function_closure;
+	uint32_t set_mask;
+	uint32_t set_table;
+	uint32_t gen_frame; /* a pointer (up to 3.10) or the frame itself (3.11+) */
+	uint32_t gen_state; /* one byte, 3.13+ */
+	uint32_t yield_from; /* opcode (up to 3.10), argument of RESUME (3.11, 3.12), gen_state */
+	uint32_t code_code; /* the instructions, up to 3.10 */
+	uint32_t frame_stack; /* the end of the value stack */
+	uint32_t frame_stack_base; /* a pointer to the value stack, up to 3.10 */
+	uint32_t stack_form; /* enum python_stack_form */
+	/* Behind the header of a Task or Future of _asyncio; 3.14+ describes these itself */
+	uint32_t task_coro;
+	uint32_t future_state;
 };
 
 #define PYTHON_HEAP_OFFSETS_MAX 1024 /* bytes of _Py_DebugOffsets that are read */

@@ -163,9 +163,24 @@ static const struct python_debug_layout python_debug_layouts[] = {
 	X(instance_dict,          0,    0,    0,   24,   24,   24,    8,   24,    8,   24,    8) \
 	X(flag_inline,            0,    0,    0,    0,    0,    4,    4,    4,    4,    4,    4) \
 	X(values_valid,           0,    0,    0,    0,    0,    3,    3,    3,    3,    3,    3) \
+	X(tstate_dict,          152,  152,  152,  128,  112,    0,    0,    0,    0,    0,    0) \
+	X(tstate_loop,            0,    0,    0,    0,    0,  304,  304,  864,  864, 1024, 1024) \
+	X(type_base,            256,  256,  256,  256,  256,  256,  272,  256,  272,  256,  272) \
+	X(function_closure,      48,   48,   72,   72,   72,   72,   88,   72,   88,   72,   88) \
+	X(set_mask,              32,   32,   32,   32,   32,   32,   48,   32,   48,   32,   48) \
+	X(set_table,             40,   40,   40,   40,   40,   40,   56,   40,   56,   40,   56) \
+	X(gen_frame,             16,   16,   16,   80,   72,   72,   88,   72,   88,   72,   88) \
+	X(frame_stack_base,      64,   64,   64,    0,    0,    0,    0,    0,    0,    0,    0) \
+	X(code_code,             48,   48,   48,    0,    0,    0,    0,    0,    0,    0,    0) \
+	X(yield_from,            72,   72,   72,    2,    2,  255,  255,  255,  255,    2,    2) \
+	X(frame_stack,           72,   72,   80,   64,   64,   64,   64,   64,   64,   64,   64) \
+	X(stack_form,             1,    1,    2,    3,    3,    3,    3,    4,    4,    4,    4) \
+	X(gen_state,              0,    0,    0,    0,    0,   67,   83,   67,   83,   67,   83) \
 	X(free_threaded,          0,    0,    0,    0,    0,    0,    1,    0,    1,    0,    1) \
 	X(interpreter_modules,   56,  856,  856,  888,  944, 7656, 7664, 7688, 7712, 7592, 7592) \
-	X(tstate_native,          0,    0,    0,  160,  144,  160,  160,  160,  160,  184,  184)
+	X(tstate_native,          0,    0,    0,  160,  144,  160,  160,  160,  160,  184,  184) \
+	X(task_coro,             96,  136,  144,  120,  120,  104,  104,    0,    0,    0,    0) \
+	X(future_state,          56,   64,   72,   72,   72,   80,   80,    0,    0,    0,    0)
 
 static const struct python_heap_layout python_heap_layouts[] = {
 	{ PYTHON_HEAP_LAYOUTS_ROWS(PYTHON_COLUMN_0) },
@@ -204,6 +219,11 @@ static const struct python_heap_layout python_heap_layouts[] = {
 	X(dict_keys,            456,  456,  536,  536,  632,  632) \
 	X(dict_values,          464,  464,  544,  544,  640,  640) \
 	X(type_keys,              0,    0,    0,    0,  536,  536) \
+	X(set_mask,               0,    0,  520,  520,  616,  616) \
+	X(set_table,              0,    0,  512,  512,  608,  608) \
+	X(gen_frame,              0,    0,  680,  680,  808,  808) \
+	X(frame_stack,            0,    0,  296,  296,  360,  360) \
+	X(gen_state,              0,    0,  688,  688,  816,  816) \
 	X(free_threaded,          0,    1,    0,    1,    0,    1) \
 	X(interpreter_modules,   88,   88,   96,   96,   96,   96) \
 	X(tstate_native,        200,  200,  224,  224,  248,  248)

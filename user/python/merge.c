@@ -276,3 +276,31 @@ struct python_merged python_merge(const struct python_merge *m, uint64_t *frames
 	filled.native = own;
 	return merge(&filled, frames);
 }
+
+static bool is_python(uint64_t frame)
+{
+	return frame >> BPFPROF_FRAME_SHIFT == BPFPROF_FRAME_PYTHON;
+}
+
+bool python_awaiters_insert(uint64_t *frames, size_t *nr, size_t at, const uint64_t *words,
+			    size_t nr_words)
+{
+	size_t to, i, begin = 0, put = 0;
+
+	for (to = 0; at && to < *nr; to++)
+		at -= is_python(frames[to]);
+	if (at || !to)
+		return false;
+	memmove(frames + to + nr_words, frames + to, (*nr - to) * sizeof(*frames));
+	for (i = 0; i <= nr_words; i++) {
+		if (i < nr_words && words[i])
+			continue;
+		for (size_t j = i; j-- > begin;)
+			if (is_python(words[j]))
+				frames[to + put++] = words[j];
+		begin = i + 1;
+	}
+	memmove(frames + to + put, frames + to + nr_words, (*nr - to) * sizeof(*frames));
+	*nr += put;
+	return true;
+}

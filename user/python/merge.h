@@ -59,6 +59,14 @@ struct python_merged {
 	bool ended; /* the end is proven, even if the native walk ended early */
 };
 
+/*
+ * Puts the frames of awaiting tasks into a merged stack of *nr frames: behind its Python frame number `at`
+ * (counted from 1). words: nearest task first, the outermost frame of each first, and a 0 behind each. There
+ * must be room for nr_words more. False: the stack has no such frame.
+ */
+bool python_awaiters_insert(uint64_t *frames, size_t *nr, size_t at, const uint64_t *words,
+			    size_t nr_words);
+
 #define PYTHON_FRAME_UNMERGED (1ULL << 16) /* of a MARKER frame */
 
 /* Writes the stack, leaf first, to frames (room for nr_python + 2 * nr_native + 1). */

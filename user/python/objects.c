@@ -16,12 +16,14 @@
 #define MAX_CHARS 65536
 #define MAX_OBJECTS 4096 /* read for one value, which may contain itself */
 #define MAX_DIGITS 512 /* of 30 bits */
+#define MAX_DEPTH 512 /* objects in each other, each of which takes room on our stack */
 #define LEAST_CHARS 5 /* "..." fills less room than this */
 
 struct repr {
 	struct python_heap *heap;
 	struct buf *out;
 	uint32_t *budget;
+	uint32_t depth; /* objects around the next one */
 };
 
 static int value_add(struct repr *r, uint64_t va, size_t max);
@@ -379,16 +381,11 @@ static int named_add(struct repr *r, uint64_t va, const struct python_type *type
 	return 0;
 }
 
-static int value_add(struct repr *r, uint64_t va, size_t max)
+static int object_add(struct repr *r, uint64_t va, size_t max)
 {
 	const struct python_type *type;
 	int err;
 
-	if (max <= LEAST_CHARS || !*r->budget) {
-		buf_add_str(r->out, "...");
-		return 0;
-	}
-	--*r->budget;
 	err = python_heap_type(r->heap, va, &type);
 	if (err)
 		return err;
@@ -403,6 +400,21 @@ static int value_add(struct repr *r, uint64_t va, size_t max)
 	if (type->flags & (PYTHON_FLAG_LIST | PYTHON_FLAG_TUPLE))
 		return sequence_add(r, va, type->flags & PYTHON_FLAG_LIST, max);
 	return named_add(r, va, type);
+}
+
+static int value_add(struct repr *r, uint64_t va, size_t max)
+{
+	int err;
+
+	if (max <= LEAST_CHARS || !*r->budget || r->depth == MAX_DEPTH) {
+		buf_add_str(r->out, "...");
+		return 0;
+	}
+	--*r->budget;
+	r->depth++;
+	err = object_add(r, va, max);
+	r->depth--;
+	return err;
 }
 
 int python_repr_add(struct python_heap *heap, uint64_t va, size_t max_chars, uint32_t *budget,

@@ -9,10 +9,12 @@
 #include "base/background.h"
 #include "base/hash_table.h"
 #include "base/sorted.h"
+#include "base/text.h"
 #include "base/vec.h"
 #include "elf/image.h"
 #include "proc/images.h"
 #include "proc/processes.h"
+#include "python/async_layout.h"
 #include "python/layout.h"
 
 #define MAX_INTERPRETERS 4096
@@ -30,13 +32,20 @@ struct interpreter {
 	struct python_place place;
 };
 
+/* A file with the module _asyncio. */
+struct asyncio {
+	struct hash_node node;
+	uint32_t image; /* id */
+	struct python_async_layout layout;
+};
+
 struct pythons {
 	pythons_layout_fn layout;
 	pythons_unknown_fn unknown;
 	void *arg;
 	uint8_t *tries; /* number of tries by image id; MAX_TRIES: no more */
 	uint32_t cap_tries;
-	struct hash_table interpreters;
+	struct hash_table interpreters, asyncios;
 	struct bpfprof_python_layout layouts[PYTHONS_MAX_LAYOUTS];
 	uint32_t nr_layouts;
 	struct pythons_counts counts;
@@ -54,6 +63,7 @@ int pythons_new(struct pythons **ret, pythons_layout_fn layout, pythons_unknown_
 	pythons->arg = arg;
 	pythons->nr_layouts = 1; /* 0 is none */
 	hash_table_init(&pythons->interpreters, MAX_INTERPRETERS, struct interpreter, image);
+	hash_table_init(&pythons->asyncios, MAX_INTERPRETERS, struct asyncio, image);
 	*ret = pythons;
 	return 0;
 }
@@ -67,6 +77,7 @@ void pythons_free(struct pythons *pythons)
 	hash_table_each(&pythons->interpreters, interpreter)
 		python_image_fini(&interpreter->python);
 	hash_table_clear(&pythons->interpreters);
+	hash_table_clear(&pythons->asyncios);
 	free(pythons->tries);
 	free(pythons);
 }
@@ -176,6 +187,22 @@ static int interpreter_add(struct pythons *pythons, struct image *image,
 	return 0;
 }
 
+/* The module is a library of its own, whose name Python's import demands, or inside an interpreter. */
+static void asyncio_add(struct pythons *pythons, struct image *image, bool is_interpreter)
+{
+	bool may = is_interpreter ||
+		   (image->path && text_begins(text_base_name(image->path), "_asyncio."));
+	struct python_async_layout layout;
+	struct asyncio *asyncio;
+	int err = may ? python_async_layout_read(&layout, image->elf) : -ENODATA;
+
+	if (err == -EBADMSG)
+		pythons->counts.nr_malformed++;
+	asyncio = err ? NULL : hash_table_get(&pythons->asyncios, &image->id);
+	if (asyncio)
+		asyncio->layout = layout;
+}
+
 int pythons_scan(struct pythons *pythons, struct image *image)
 {
 	struct python_image python = { 0 };
@@ -194,6 +221,7 @@ int pythons_scan(struct pythons *pythons, struct image *image)
 		return -EBUSY;
 	}
 	pythons->tries[image->id] = MAX_TRIES;
+	asyncio_add(pythons, image, !err);
 	if (!err)
 		err = interpreter_add(pythons, image, &python);
 	else if (err == -EBADMSG)
@@ -214,7 +242,10 @@ static struct interpreter *interpreter_find(const struct pythons *pythons, uint3
 void pythons_forget(struct pythons *pythons, uint32_t image)
 {
 	struct interpreter *interpreter = interpreter_find(pythons, image);
+	struct asyncio *asyncio = hash_table_find(&pythons->asyncios, &image);
 
+	if (asyncio)
+		hash_table_remove(&pythons->asyncios, asyncio);
 	if (!interpreter)
 		return;
 	python_image_fini(&interpreter->python);
@@ -366,6 +397,19 @@ uint32_t pythons_version(const struct pythons *pythons, uint32_t image)
 const struct bpfprof_python_layout *pythons_layout(const struct pythons *pythons, uint32_t nr)
 {
 	return nr && nr < pythons->nr_layouts ? &pythons->layouts[nr] : NULL;
+}
+
+const struct python_async_layout *
+pythons_async_layout(const struct pythons *pythons, const struct process *process, uint32_t image)
+{
+	const struct asyncio *asyncio = hash_table_find(&pythons->asyncios, &image);
+	uint32_t mapped;
+
+	for (size_t i = 0; i < process->nr_mappings && !asyncio; i++) {
+		mapped = (uint32_t)process->mappings[i].image;
+		asyncio = hash_table_find(&pythons->asyncios, &mapped);
+	}
+	return asyncio ? &asyncio->layout : NULL;
 }
 
 /* The range of the eval loop that off lies in, or NULL. */

@@ -18,6 +18,7 @@
 
 struct image;
 struct process;
+struct python_async_layout;
 struct python_range;
 struct pythons;
 struct python_image;
@@ -70,6 +71,12 @@ uint32_t pythons_version(const struct pythons *pythons, uint32_t image);
 
 /* A layout by its number, or NULL. */
 const struct bpfprof_python_layout *pythons_layout(const struct pythons *pythons, uint32_t nr);
+/*
+ * What the module _asyncio that the process maps says of its objects (3.14 and later): that of `image` if it
+ * has the module inside, else that of a library. NULL: none.
+ */
+const struct python_async_layout *
+pythons_async_layout(const struct pythons *pythons, const struct process *process, uint32_t image);
 /* Is this file offset of the image in the eval loop (layout.h)? */
 bool pythons_is_eval(const struct pythons *pythons, uint32_t image, uint64_t off);
 /* The same, but false if the file does not show which functions are the eval loop. */

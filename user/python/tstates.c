@@ -140,6 +140,14 @@ static int interpreters_read(struct reading *r, uint64_t interpreter)
 	return 0;
 }
 
+/* The first interpreter of the runtime: 0, -ENODATA without one, or as python_heap_u64(). */
+static int interpreter_first(struct python_heap *heap, uint64_t *ret)
+{
+	int err = python_heap_u64(heap, heap->runtime + heap->layout->runtime_interpreters, ret);
+
+	return err || *ret ? err : -ENODATA;
+}
+
 int python_runtime_check(struct python_heap *heap)
 {
 	const struct bpfprof_python_layout *l = heap->layout;
@@ -147,11 +155,9 @@ int python_runtime_check(struct python_heap *heap)
 	struct python_tstate tstate = { 0 };
 	int err;
 
-	err = python_heap_u64(heap, heap->runtime + l->runtime_interpreters, &interpreter);
+	err = interpreter_first(heap, &interpreter);
 	if (err)
 		return err;
-	if (!interpreter)
-		return -ENODATA;
 	err = python_heap_u64(heap, interpreter + l->interpreter_threads, &threads);
 	if (err || !threads)
 		return err ? -EBADMSG : -ENODATA;
@@ -167,11 +173,9 @@ int python_tstates_read(struct python_tstates *ret, struct python_heap *heap)
 	uint64_t interpreter;
 	int err;
 
-	err = python_heap_u64(heap, heap->runtime + l->runtime_interpreters, &interpreter);
+	err = interpreter_first(heap, &interpreter);
 	if (err)
 		return err;
-	if (!interpreter)
-		return -ENODATA;
 	/* Interpreters, states, and for each interpreter a state that could not be read. */
 	map_init(&r.seen, PYTHON_MAX_TSTATES + 2 * PYTHON_MAX_INTERPRETERS);
 	r.current = current_read(heap);

@@ -107,12 +107,11 @@ static int frames_make(struct leaves *l)
 static void row_of(const struct leaves *l, const struct profile_sample *sample,
 		   struct leaf_row *ret)
 {
-	const struct profile_stack *stack = &l->profile->stacks[sample->stack];
-	uint32_t i, location;
+	uint32_t at, location;
 
 	*ret = (struct leaf_row){ .count = sample->count };
-	for (i = 0; i < stack->nr; i++) {
-		location = l->profile->stack_locations[stack->first + i];
+	stack_each(at, l->profile->stack_callers, sample->stack) {
+		location = l->profile->stack_locations[at];
 		if (!l->frames[location].name)
 			continue;
 		if (!ret->leaf)

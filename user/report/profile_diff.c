@@ -290,19 +290,24 @@ static void add_row(struct buf *dst, const struct row *row, bool exact)
 }
 
 /* Adds the rows of one direction: sign 1 or -1. */
-static void add_rows(struct buf *dst, const struct row *rows, size_t nr, int sign, size_t limit,
-		     bool exact)
+static void add_rows(struct buf *dst, const struct row *rows, size_t nr, int sign,
+		     const struct profile_diff_options *options, bool exact)
 {
+	static const char *const heads[2][4] = {
+		{ "before", "after", "what grew", "what shrank" },
+		{ "others", "this one", "what is more", "what is less" },
+	};
+	const char *const *head = heads[options->beside];
 	const struct row *row;
 	size_t i, shown = 0, left = 0;
 
-	buf_printf(dst, "\n%10s  %10s  %10s  %s%s\n", "before", "after", "change",
-		   exact ? "" : "   error      ", sign > 0 ? "what grew" : "what shrank");
+	buf_printf(dst, "\n%10s  %10s  %10s  %s%s\n", head[0], head[1], "change",
+		   exact ? "" : "   error      ", head[sign > 0 ? 2 : 3]);
 	for (i = 0; i < nr; i++) {
 		row = sign > 0 ? &rows[i] : &rows[nr - 1 - i];
 		if (row->change * sign <= 0)
 			break;
-		if (limit && shown == limit) {
+		if (options->rows && shown == options->rows) {
 			left++;
 			continue;
 		}
@@ -345,15 +350,17 @@ static void add_tables(struct buf *dst, const struct profile_diff *diff, const s
 
 	for (i = 0; i < nr; i++)
 		marked += *mark(&rows[i]) != 0;
-	add_side(dst, diff, 0);
-	add_side(dst, diff, 1);
+	if (!options->beside) {
+		add_side(dst, diff, 0);
+		add_side(dst, diff, 1);
+	}
 	buf_printf(dst, "%s, in %s\n",
 		   tally_is_of_groups(options->by) ? "All"
 		   : options->by_total		   ? "Total"
 						   : "Own",
 		   diff->unit);
-	add_rows(dst, rows, nr, 1, options->rows, exact);
-	add_rows(dst, rows, nr, -1, options->rows, exact);
+	add_rows(dst, rows, nr, 1, options, exact);
+	add_rows(dst, rows, nr, -1, options, exact);
 	if (exact) {
 		if (!is_level(diff))
 			buf_add_str(dst,
@@ -366,22 +373,58 @@ static void add_tables(struct buf *dst, const struct profile_diff *diff, const s
 		   marked, nr, BY_CHANCE * (double)nr);
 }
 
+/* Counts both sides, and makes rows; tallies_fini() and free(*ret) are due. */
+static int compare(struct profile_diff *diff, enum tally_by by, bool by_total, struct row **ret,
+		   size_t *ret_nr)
+{
+	size_t side;
+	int err = 0;
+
+	for (side = 0; side < 2 && !err; side++)
+		err = tally_init(&diff->sides[side].tally, diff->sides[side].profile, by);
+	return err ? err : rows_make(diff, by_total, ret, ret_nr);
+}
+
+static void tallies_fini(struct profile_diff *diff)
+{
+	size_t side;
+
+	for (side = 0; side < 2; side++)
+		tally_fini(&diff->sides[side].tally);
+}
+
+void profile_diff_mean(struct profile_diff *diff, size_t nr)
+{
+	diff->numbers.scale[0] /= (double)nr;
+	diff->numbers.sample[0] /= (double)nr;
+}
+
+int profile_diff_distance(struct profile_diff *diff, double *ret)
+{
+	struct row *rows = NULL;
+	size_t nr = 0, i;
+	int err = compare(diff, TALLY_PYTHON, false, &rows, &nr);
+
+	*ret = 0;
+	for (i = 0; i < nr && !err; i++)
+		if (*mark(&rows[i]))
+			*ret += fabs(rows[i].change);
+	free(rows);
+	tallies_fini(diff);
+	return err;
+}
+
 int profile_diff_text(struct buf *dst, struct profile_diff *diff,
 		      const struct profile_diff_options *options)
 {
 	struct row *rows = NULL;
-	size_t nr, side;
-	int err = 0;
+	size_t nr;
+	int err = compare(diff, options->by, options->by_total, &rows, &nr);
 
-	for (side = 0; side < 2 && !err; side++)
-		err = tally_init(&diff->sides[side].tally, diff->sides[side].profile, options->by);
-	if (!err)
-		err = rows_make(diff, options->by_total, &rows, &nr);
 	if (!err)
 		add_tables(dst, diff, rows, nr, options);
 	free(rows);
-	for (side = 0; side < 2; side++)
-		tally_fini(&diff->sides[side].tally);
+	tallies_fini(diff);
 	return err;
 }
 
@@ -429,24 +472,24 @@ static int copy_samples(struct profile_builder *b, const struct profile_diff *di
 			const uint32_t *locations, const uint32_t *processes)
 {
 	const struct profile *from = diff->sides[side].profile;
-	const struct profile_stack *stack;
 	struct profile_sample sample;
-	uint32_t *frames = NULL, cap = 0, k;
+	uint32_t *frames = NULL, cap = 0, at, nr;
 	size_t i;
 	int err = 0;
 
 	for (i = 0; i < from->nr_samples && !err; i++) {
-		stack = &from->stacks[from->samples[i].stack];
-		err = vec_grow(frames, stack->nr + 1ULL, cap, VEC_BOUNDED);
+		err = vec_grow(frames, stack_depth(from->stack_callers, from->samples[i].stack),
+			       cap, VEC_BOUNDED);
 		if (err)
 			break;
-		for (k = 0; k < stack->nr; k++)
-			frames[k] = locations[from->stack_locations[stack->first + k]];
+		nr = 0;
+		stack_each(at, from->stack_callers, from->samples[i].stack)
+			frames[nr++] = locations[from->stack_locations[at]];
 		memset(&sample, 0, sizeof(sample));
 		sample.process = processes[from->samples[i].process];
 		sample.count = weight_of(diff, &from->samples[i]);
 		sample.value_ns = side ? 0 : sample.count;
-		err = profile_builder_stack(b, frames, stack->nr, &sample.stack);
+		err = profile_builder_stack(b, frames, nr, &sample.stack);
 		if (!err)
 			err = profile_builder_sample(b, &sample, NULL);
 	}

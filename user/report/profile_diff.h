@@ -44,6 +44,7 @@ struct profile_diff_options {
 	enum tally_by by;
 	bool by_total;
 	size_t rows; /* of each table, 0: all */
+	bool beside; /* the sides are no before and after, but the mean of others and one beside them */
 };
 
 /*
@@ -52,6 +53,12 @@ struct profile_diff_options {
  */
 int profile_diff_init(struct profile_diff *diff, const struct profile *before,
 		      const struct profile *after, const char *const names[2], enum diff_per per);
+
+/* Before is the sum of so many parts: its mean is compared. */
+void profile_diff_mean(struct profile_diff *diff, size_t nr);
+
+/* The sum of all changes of own time that are more than the chance of sampling. 0 or -ENOMEM. */
+int profile_diff_distance(struct profile_diff *diff, double *ret);
 
 /* Writes tables of what grew and what shrank. 0 or -ENOMEM; the caller checks buf_error(dst). */
 int profile_diff_text(struct buf *dst, struct profile_diff *diff,

@@ -67,17 +67,15 @@ static void count_lines(const struct profile *profile, uint32_t file, struct lin
 			struct tally_numbers *through, struct tally_numbers *all)
 {
 	const struct profile_location *location;
-	const struct profile_stack *stack;
-	uint32_t i, k;
+	uint32_t i, at;
 	bool innermost, met;
 
 	for (i = 0; i < profile->nr_samples; i++) {
-		stack = &profile->stacks[profile->samples[i].stack];
 		tally_add(all, &profile->samples[i]);
 		innermost = true;
 		met = false;
-		for (k = 0; k < stack->nr; k++) {
-			location = &profile->locations[profile->stack_locations[stack->first + k]];
+		stack_each(at, profile->stack_callers, profile->samples[i].stack) {
+			location = profile_frame(profile, at);
 			if (!location->line)
 				continue;
 			if (location->file == file && location->line < MAX_LINES) {

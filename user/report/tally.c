@@ -20,7 +20,7 @@
 
 bool tally_is_of_groups(enum tally_by by)
 {
-	return by >= TALLY_PROCESS;
+	return by >= TALLY_PROCESS && by <= TALLY_THREAD;
 }
 
 /* Adds the first part of a path. */
@@ -152,21 +152,34 @@ void tally_add(struct tally_numbers *to, const struct profile_sample *sample)
 	to->value = capped_add(to->value, sample->value_ns);
 }
 
+static bool has_python(const struct profile *profile, uint32_t stack)
+{
+	uint32_t at;
+
+	stack_each(at, profile->stack_callers, stack)
+		if (profile_frame(profile, at)->kind == LOCATION_PYTHON)
+			return true;
+	return false;
+}
+
 static void add_stack(struct tally *tally, const struct profile *profile, const uint32_t *ids,
-		      uint32_t index)
+		      uint32_t index, bool python)
 {
 	const struct profile_sample *sample = &profile->samples[index];
-	const struct profile_stack *stack = &profile->stacks[sample->stack];
 	struct tally_row *row;
-	uint32_t i, id;
+	uint32_t at, location, id;
+	bool own = true;
 
-	for (i = 0; i < stack->nr; i++) {
-		id = ids[profile->stack_locations[stack->first + i]];
-		if (!id)
+	python = python && has_python(profile, sample->stack);
+	for (at = sample->stack; at; at = profile->stack_callers[at], own = own && python) {
+		location = profile->stack_locations[at];
+		id = ids[location];
+		if (!id || (python && profile->locations[location].kind != LOCATION_PYTHON))
 			continue;
 		row = &tally->rows[id];
-		if (!i)
+		if (own)
 			tally_add(&row->own, sample);
+		own = false;
 		if (row->last != index + 1)
 			tally_add(&row->total, sample);
 		row->last = index + 1;
@@ -192,7 +205,7 @@ static int by_location(struct tally *tally, const struct profile *profile, enum 
 	if (!err)
 		err = rows_new(tally);
 	for (i = 0; i < profile->nr_samples && !err; i++)
-		add_stack(tally, profile, ids, i);
+		add_stack(tally, profile, ids, i, by == TALLY_PYTHON);
 	free(ids);
 	return err;
 }
@@ -212,7 +225,6 @@ static int pairs_add(struct tally *tally, const struct profile *profile, const u
 		     const uint32_t *groups)
 {
 	struct pair *pairs = calloc(profile->nr_samples + 1, sizeof(*pairs)), *pair;
-	const struct profile_stack *stack;
 	struct tally_row *row;
 	uint32_t i, at, function;
 	struct map index;
@@ -220,8 +232,8 @@ static int pairs_add(struct tally *tally, const struct profile *profile, const u
 
 	map_init(&index, MAX_PAIRS);
 	for (i = 0; i < profile->nr_samples && !err; i++) {
-		stack = &profile->stacks[profile->samples[i].stack];
-		function = stack->nr ? ids[profile->stack_locations[stack->first]] : 0;
+		at = profile->samples[i].stack;
+		function = at ? ids[profile->stack_locations[at]] : 0;
 		if (!function)
 			continue;
 		if (!map_find(&index, (uint64_t)groups[i] << 32 | function, &at)) {

@@ -24,6 +24,8 @@ enum tally_by {
 	TALLY_TASK,
 	TALLY_POD,
 	TALLY_THREAD,
+	/* Functions, but of stacks with Python frames only these: own is the innermost Python function. */
+	TALLY_PYTHON,
 };
 
 struct tally_numbers {

@@ -14,6 +14,8 @@
 
 #define FILE_BLOCK 4096
 #define MAX_OFFERS (64U << 20) /* lines x addresses covered */
+#define MAX_LINES                                                                                  \
+	(PERFMAP_MAX_BYTES / 16) /* a line with an address of code, a size and a name has as much */
 
 /*
  * The position of a query's line. Names are read once at the end, not for each line that covers the
@@ -29,7 +31,7 @@ struct perfmap {
 	struct perfmap_query *queries;
 	struct place *places;
 	size_t nr;
-	uint32_t nr_offers;
+	uint32_t nr_offers, nr_lines;
 	bool has_holes; /* parts of the file cannot be read */
 };
 
@@ -119,7 +121,7 @@ static int scan(struct perfmap *map, uint64_t from, uint64_t to)
 	while ((err = lines_next(lines, &line, &len, &off)) > 0 && off < to) {
 		if (!is_half_written(map, off + len))
 			offer_line(map, line, len, off);
-		if (map->nr_offers >= MAX_OFFERS)
+		if (map->nr_offers >= MAX_OFFERS || ++map->nr_lines > MAX_LINES)
 			return -E2BIG;
 	}
 	return err < 0 ? err : 0;

@@ -104,7 +104,7 @@ static void key_id(struct writer *w, const char *name, uint32_t id)
 static void add_variables(struct writer *w, const struct thread_dump *thread,
 			  const struct thread_frame *frame)
 {
-	const struct thread_variable *variable = thread->variables + frame->first_variable;
+	const struct thread_variable *variable;
 	uint32_t i;
 
 	key(w, "locals");
@@ -113,7 +113,8 @@ static void add_variables(struct writer *w, const struct thread_dump *thread,
 		return;
 	}
 	open_with(w, '[');
-	for (i = 0; i < frame->nr_variables; i++, variable++) {
+	for (i = 0; i < frame->nr_variables; i++) {
+		variable = &thread->variables[frame->first_variable + i];
 		item_begin(w);
 		open_with(w, '{');
 		key_text(w, "name", strtab_get(w->dump->strings, variable->name));
@@ -186,6 +187,72 @@ static void add_gpu_arguments(struct writer *w, const struct thread_dump *thread
 	close_with(w, '}');
 }
 
+static void add_task_wait(struct writer *w, const struct task_wait *wait)
+{
+	key(w, "waits_for");
+	if (!wait->kind) {
+		buf_add_str(w->dst, "null");
+		return;
+	}
+	open_with(w, '{');
+	key_text(w, "kind", wait->kind);
+	key_id(w, "text", wait->text);
+	key_id(w, "task", wait->task);
+	key(w, "seconds");
+	if (wait->seconds >= 0)
+		buf_printf(w->dst, "%.6f", wait->seconds);
+	else
+		buf_add_str(w->dst, "null");
+	key_number_or_null(w, "file", wait->file >= 0, (uint64_t)wait->file);
+	close_with(w, '}');
+}
+
+static void add_task(struct writer *w, const struct task_dump *task)
+{
+	size_t i;
+
+	item_begin(w);
+	open_with(w, '{');
+	key_id(w, "name", task->name);
+	key_id(w, "coroutine", task->coroutine);
+	key_bool(w, "running", task->running);
+	key_number(w, "count", task->nr_same ? task->nr_same : 1);
+	add_task_wait(w, &task->wait);
+	key(w, "awaited_by");
+	open_with(w, '[');
+	for (i = 0; i < task->nr_awaited_by; i++) {
+		item_begin(w);
+		text_add_json(w->dst, strtab_get(w->dump->strings, task->awaited_by[i]));
+	}
+	close_with(w, ']');
+	key_number(w, "more_awaiters", task->nr_more_awaiters);
+	key(w, "frames");
+	open_with(w, '[');
+	for (i = 0; i < task->stack.nr_frames; i++)
+		add_frame(w, &task->stack, &task->stack.frames[i]);
+	close_with(w, ']');
+	key_bool(w, "consistent", task->stack.consistent);
+	close_with(w, '}');
+}
+
+/* The tasks of the loop that runs in the thread; null: none runs. */
+static void add_tasks(struct writer *w, const struct process_dump *process,
+		      const struct thread_dump *thread)
+{
+	size_t i;
+
+	key(w, "tasks");
+	if (!thread->runs_loop) {
+		buf_add_str(w->dst, "null");
+		return;
+	}
+	open_with(w, '[');
+	for (i = 0; i < process->nr_tasks; i++)
+		if (process->tasks[i].kernel_tid == thread->kernel_tid)
+			add_task(w, &process->tasks[i]);
+	close_with(w, ']');
+}
+
 static void add_thread(struct writer *w, const struct process_dump *process,
 		       const struct thread_dump *thread)
 {
@@ -230,6 +297,7 @@ static void add_thread(struct writer *w, const struct process_dump *process,
 	else
 		buf_add_str(w->dst, "null");
 	key_id(w, "ray_task", process->ray_task);
+	add_tasks(w, process, thread);
 	close_with(w, '}');
 }
 

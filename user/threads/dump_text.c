@@ -147,6 +147,49 @@ static void add_thread(const struct writer *w, const struct thread_dump *thread)
 			add_frame(w, thread, &thread->frames[i]);
 }
 
+static void add_task_title(const struct writer *w, const struct task_dump *task)
+{
+	if (task->nr_same) {
+		buf_printf(w->dst, "%u more task%s", task->nr_same, task->nr_same > 1 ? "s" : "");
+	} else {
+		buf_add_str(w->dst, "Task '");
+		add_id(w, task->name);
+		buf_add_char(w->dst, '\'');
+	}
+	buf_printf(w->dst, " (%s)", task->running ? "running" : "suspended");
+	if (task->coroutine) {
+		buf_add_str(w->dst, ": \"");
+		add_id(w, task->coroutine);
+		buf_add_char(w->dst, '"');
+	}
+	if (!task->stack.consistent)
+		buf_add_str(w->dst, " [ran while it was read]");
+	buf_add_char(w->dst, '\n');
+}
+
+static void add_task(const struct writer *w, const struct task_dump *task)
+{
+	size_t i;
+
+	add_task_title(w, task);
+	if (task->wait.text) {
+		buf_add_str(w->dst, "  waits for ");
+		add_id(w, task->wait.text);
+		buf_add_char(w->dst, '\n');
+	}
+	for (i = 0; i < task->nr_awaited_by; i++) {
+		buf_add_str(w->dst, i ? ", '" : "  awaited by Task '");
+		add_id(w, task->awaited_by[i]);
+		buf_add_char(w->dst, '\'');
+	}
+	if (task->nr_more_awaiters)
+		buf_printf(w->dst, " and %zu more", task->nr_more_awaiters);
+	if (task->nr_awaited_by)
+		buf_add_char(w->dst, '\n');
+	for (i = 0; i < task->stack.nr_frames; i++)
+		add_frame(w, &task->stack, &task->stack.frames[i]);
+}
+
 static void add_container(const struct writer *w)
 {
 	const struct process_dump *process = w->process;
@@ -195,6 +238,8 @@ static void add_process(struct writer *w)
 	for (i = 0; i < process->nr_threads; i++)
 		if (dump_shows_thread(process, &process->threads[i], w->format))
 			add_thread(w, &process->threads[i]);
+	for (i = 0; i < process->nr_tasks; i++)
+		add_task(w, &process->tasks[i]);
 	if (process->has_gil_holder) {
 		holder = &process->threads[process->gil_holder];
 		buf_printf(w->dst, "GIL held by Thread %u \"", holder->tid);

@@ -19,6 +19,7 @@
 
 #define DUMP_MAX_NATIVE_FRAMES 16384
 #define DUMP_SHORT_SLOTS 64
+#define DUMP_MARKER_BYTES 160
 
 struct process;
 struct python_code_cache;
@@ -47,6 +48,7 @@ struct reading_thread {
 	enum progress progress;
 	uint64_t nr_switches; /* when it was read */
 	bool prefetched;
+	bool tasks_older; /* the tasks were read before the thread was read for the last time */
 };
 
 /* One process that is being read. */
@@ -60,6 +62,9 @@ struct reading {
 	struct process *process; /* with its mappings; NULL: these are unknown */
 	struct remote *remote; /* its memory; NULL: it has none */
 	bool python_known; /* its thread states could be read */
+	bool tasks_due; /* those of asyncio are to be read (again) */
+	uint64_t tasks_ns; /* what reading them took */
+	size_t nr_task_frames; /* of theirs in the process */
 	struct reading_python pythons[BPFPROF_MAX_RUNTIMES];
 	uint32_t nr_pythons; /* runtimes that run */
 	struct python_thread_names names[BPFPROF_MAX_RUNTIMES]; /* threads of each runtime */
@@ -80,6 +85,13 @@ struct reading {
 	uint64_t python[PYTHON_CHAIN_MAX_FRAMES];
 	uint64_t merged[2 * DUMP_MAX_NATIVE_FRAMES + PYTHON_CHAIN_MAX_FRAMES + 1];
 };
+
+/* thread_read.c */
+
+/* Starts the child that reads memory, if it does not run: one for all owners. 0 or -errno. */
+int reading_child_need(struct thread_reader *reader, enum thread_owner owner);
+/* A thread that still has the memory of the process; 0: there is none. */
+uint32_t reading_memory_tid(const struct tasks *tasks);
 
 /* reading_collectives.c */
 
@@ -124,5 +136,17 @@ void reading_walk(struct reading *reading, const struct bpfprof_task_state *task
 /* Fills in its frames, innermost first. 0 or -ENOMEM. */
 int reading_stack(struct reading *reading, struct thread_dump *thread,
 		  const struct bpfprof_task_state *task);
+/*
+ * Fills in the frames of reading->chain alone, behind one that is `marker` ("": none), and a mark if the
+ * chain is not complete. 0 or -ENOMEM.
+ */
+int reading_python_frames(struct reading *reading, struct thread_dump *thread, const char *marker);
+
+/* reading_tasks.c */
+
+/* Reads the tasks of asyncio, in place of those that were read before. 0 or -ENOMEM. */
+int reading_async_tasks(struct reading *reading);
+/* Marks those whose thread ran meanwhile. The threads are still in the order of reading->progress. */
+void reading_async_finish(struct reading *reading);
 
 #endif

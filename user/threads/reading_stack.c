@@ -270,6 +270,34 @@ int reading_stack(struct reading *reading, struct thread_dump *thread,
 				 : reading_collectives(reading, thread, nr_native, nr, nr_kernel);
 }
 
+int reading_python_frames(struct reading *reading, struct thread_dump *thread, const char *marker)
+{
+	size_t nr = reading->chain.nr_frames, room = 0, i;
+	bool cut = reading->chain.stop > PYTHON_STOP_COMPLETE;
+	int err = 0;
+
+	if (reading->nr_task_frames < DUMP_MAX_PROCESS_TASK_FRAMES &&
+	    reading->all->nr_task_frames < DUMP_MAX_TASK_FRAMES)
+		room = DUMP_MAX_PROCESS_TASK_FRAMES - reading->nr_task_frames;
+	if (nr > room) {
+		reading->counts->nr_cut++;
+		nr = room;
+		cut = true;
+	}
+	thread->frames = reallocarray(NULL, nr + 2, sizeof(*thread->frames));
+	if (!thread->frames)
+		return -ENOMEM;
+	if (*marker)
+		frame_marker(reading, thread, marker);
+	for (i = 0; i < nr && !err; i++)
+		err = frame_python(reading, thread, i);
+	if (cut && !err)
+		frame_marker(reading, thread, "[truncated]");
+	reading->nr_task_frames += thread->nr_frames;
+	reading->all->nr_task_frames += thread->nr_frames;
+	return err;
+}
+
 void reading_walk(struct reading *reading, const struct bpfprof_task_state *task)
 {
 	uint32_t stop;

@@ -16,20 +16,20 @@
 #include "threads/thread_reader.h"
 #include "bpfprof.h"
 
-/* All frames without a name, as one stack of a profile. */
+/* All frames without a name, each as a stack of its own: wires and callers have numbers of stacks, from 1. */
 struct collected {
 	uint64_t *wires;
+	uint32_t *callers; /* none: all 0 */
 	struct thread_frame **frames;
-	size_t nr, cap;
+	size_t nr, cap, cap_wires;
 	struct aggregate_process *processes;
 };
 
 static int collect_frame(struct collected *c, struct thread_frame *frame, size_t process)
 {
 	uint64_t wire = frame->wire;
-	size_t cap = c->cap;
 
-	if (vec_grow(c->wires, c->nr + 1, cap, VEC_BOUNDED) ||
+	if (vec_grow(c->wires, c->nr + 2, c->cap_wires, VEC_BOUNDED) ||
 	    vec_grow(c->frames, c->nr + 1, c->cap, VEC_BOUNDED))
 		return -ENOMEM;
 	/* A frame outside of files belongs to its process. */
@@ -38,8 +38,8 @@ static int collect_frame(struct collected *c, struct thread_frame *frame, size_t
 		       (process < AGGREGATE_MAX_VA_PROCESSES ? process + 1 : 0)
 			       << AGGREGATE_VA_BITS |
 		       (wire & AGGREGATE_VA_MASK);
-	c->wires[c->nr] = wire;
 	c->frames[c->nr++] = frame;
+	c->wires[c->nr] = wire;
 	return 0;
 }
 
@@ -71,7 +71,8 @@ static int collect(struct collected *c, struct dump *dump,
 					return -ENOMEM;
 		}
 	}
-	return 0;
+	c->callers = calloc(c->nr + 1, sizeof(*c->callers));
+	return c->callers ? 0 : -ENOMEM;
 }
 
 static void name_set(struct dump *dump, struct thread_frame *frame, const struct profile *profile,
@@ -103,17 +104,14 @@ int stack_names_find(struct dump *dump, const struct thread_reader *reader,
 	int hidden;
 	struct collected c = { 0 };
 	struct aggregate_view view = { 0 };
-	struct profile_stack stack = { 0 };
 	struct profile profile = { 0 };
 	size_t i;
 	int err = collect(&c, dump, options);
 
 	if (!err && c.nr) {
-		stack.nr = (uint32_t)c.nr;
 		view.frames = c.wires;
-		view.nr_frames = c.nr;
-		view.stacks = &stack;
-		view.nr_stacks = 1;
+		view.callers = c.callers;
+		view.nr_stacks = c.nr + 1;
 		view.processes = c.processes;
 		view.nr_processes = dump->nr_processes;
 		err = symbolize(&profile, &view, reader->images, &symbolize_options,
@@ -121,13 +119,14 @@ int stack_names_find(struct dump *dump, const struct thread_reader *reader,
 				options->kernel_hidden ? options->kernel_hidden : &hidden);
 		for (i = 0; i < c.nr && !err; i++)
 			name_set(dump, c.frames[i], &profile,
-				 &profile.locations[profile.stack_locations[i]]);
+				 profile_frame(&profile, (uint32_t)i + 1));
 		if (!err)
 			profile_fini(&profile);
 		if (!err && options->deadline_ns && time_monotonic_ns() >= options->deadline_ns)
 			err = -ETIME;
 	}
 	free(c.wires);
+	free(c.callers);
 	free(c.frames);
 	free(c.processes);
 	return err;

@@ -33,9 +33,45 @@ struct thread_dump *process_dump_find(const struct process_dump *process, uint32
 	return NULL;
 }
 
+static size_t less(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+void process_dump_drop_tasks(struct process_dump *process, struct dump *dump)
+{
+	struct task_dump *task;
+	size_t i;
+
+	for (i = 0; i < process->nr_tasks; i++) {
+		task = &process->tasks[i];
+		dump->nr_task_frames -= less(task->stack.nr_frames, dump->nr_task_frames);
+		dump->nr_variables -= less(task->stack.nr_variables, dump->nr_variables);
+		thread_dump_fini(&task->stack);
+		free(task->awaited_by);
+	}
+	free(process->tasks);
+	process->tasks = NULL;
+	process->nr_tasks = 0;
+	process->task_counts = (struct task_counts){ 0 };
+}
+
+static void tasks_swap(struct process_dump *a, struct process_dump *b)
+{
+	struct process_dump old = *a;
+
+	a->tasks = b->tasks;
+	a->nr_tasks = b->nr_tasks;
+	a->task_counts = b->task_counts;
+	b->tasks = old.tasks;
+	b->nr_tasks = old.nr_tasks;
+	b->task_counts = old.task_counts;
+}
+
 void process_dump_take(struct process_dump *a, struct process_dump *b)
 {
 	struct thread_dump thread, *read;
+	bool loops = false;
 	size_t i;
 
 	for (i = 0; i < a->nr_threads; i++) {
@@ -47,12 +83,10 @@ void process_dump_take(struct process_dump *a, struct process_dump *b)
 		thread = a->threads[i];
 		a->threads[i] = *read;
 		*read = thread;
+		loops |= a->threads[i].runs_loop;
 	}
-}
-
-static size_t less(size_t a, size_t b)
-{
-	return a < b ? a : b;
+	if (loops)
+		tasks_swap(a, b);
 }
 
 void dump_drop(struct dump *dump)
@@ -65,6 +99,7 @@ void dump_drop(struct dump *dump)
 		dump->nr_variables -= less(process->threads[i].nr_variables, dump->nr_variables);
 		thread_dump_fini(&process->threads[i]);
 	}
+	process_dump_drop_tasks(process, dump);
 	free(process->threads);
 }
 

@@ -57,6 +57,7 @@ struct thread_dump {
 	uint32_t name; /* Python's name of it; else comm */
 	bool has_name;
 	bool is_python; /* Python has a thread state for it */
+	bool runs_loop; /* of asyncio */
 	uint32_t order; /* among Python's thread states, newest first */
 	bool active; /* as py-spy means it */
 	bool owns_gil;
@@ -80,6 +81,38 @@ struct thread_dump {
 	size_t nr_variables;
 };
 
+/* What a task of asyncio waits for. */
+struct task_wait {
+	const char *kind; /* a word for programs; NULL: it runs. Never freed */
+	uint32_t text; /* in words */
+	uint32_t task; /* name of that task, or "" */
+	double seconds; /* of a timer; negative: unknown */
+	int64_t file; /* number of a socket; negative: unknown */
+};
+
+/* A task of a loop that runs, or many with the same stack. */
+struct task_dump {
+	uint32_t kernel_tid; /* of the thread in which its loop runs */
+	uint32_t name;
+	uint32_t coroutine; /* name of its function */
+	uint32_t nr_same; /* tasks that are summed here and have no names; 0: it is one */
+	bool running;
+	struct task_wait wait;
+	uint32_t *awaited_by; /* names of the tasks that wait for it */
+	size_t nr_awaited_by;
+	size_t nr_more_awaiters; /* whose names are not kept */
+	struct thread_dump stack; /* frames and variables alone */
+};
+
+/* Tasks that the dump has no more of than their number. */
+struct task_counts {
+	uint64_t nr_over; /* too many, or there was no time to read them */
+	uint64_t nr_idle; /* their loop does not run */
+	uint64_t nr_bad; /* they contradict themselves */
+	bool torn; /* their list changed while it was read: some are missing */
+	bool undescribed; /* this build of Python does not describe its tasks */
+};
+
 struct process_dump {
 	uint32_t pid; /* as we see it */
 	uint32_t kernel_pid; /* outside of all pid namespaces */
@@ -98,17 +131,27 @@ struct process_dump {
 	size_t nr_threads;
 	bool has_gil_holder; /* a thread sleeps and holds the GIL */
 	size_t gil_holder; /* index in threads */
+	struct task_dump *tasks; /* running ones first, then by name, then the summed ones */
+	size_t nr_tasks;
+	struct task_counts task_counts;
 };
 
-/* These bound the memory of a dump: 28 and 24 MiB. */
+/*
+ * These bound the memory of a dump: 28, 28 and 24 MiB. Frames of tasks have a limit of their own, so that many
+ * deep tasks leave the stacks of threads whole; and one for each process.
+ */
 #define DUMP_MAX_FRAMES (1U << 19)
+#define DUMP_MAX_TASK_FRAMES (1U << 19)
+#define DUMP_MAX_PROCESS_TASK_FRAMES (1U << 16)
 #define DUMP_MAX_VARIABLES (1U << 20)
 
 struct dump {
 	struct strtab *strings;
 	struct process_dump *processes;
 	size_t nr_processes;
-	size_t nr_frames, nr_variables; /* of all threads */
+	size_t nr_frames; /* of all threads */
+	size_t nr_task_frames;
+	size_t nr_variables; /* of both */
 };
 
 int dump_init(struct dump *dump); /* 0 or -ENOMEM */
@@ -117,7 +160,12 @@ void dump_fini(struct dump *dump);
 struct process_dump *dump_add(struct dump *dump);
 /* The thread, by its number outside of all pid namespaces; NULL: none. */
 struct thread_dump *process_dump_find(const struct process_dump *process, uint32_t kernel_tid);
-/* Takes threads that were running in a, and were not sampled, from b. Both have the same strings. */
+/* Frees the tasks of the process. */
+void process_dump_drop_tasks(struct process_dump *process, struct dump *dump);
+/*
+ * Takes threads that were running in a, and were not sampled, from b, and with them the tasks of their loops.
+ * Both have the same strings.
+ */
 void process_dump_take(struct process_dump *a, struct process_dump *b);
 /* Frees the last process. */
 void dump_drop(struct dump *dump);

@@ -23,6 +23,7 @@
 #define MAX_ROUNDS 4
 #define STACK_AHEAD_BYTES 8192 /* bytes of the stack that are read together with the leaf */
 #define MAX_PREFETCH_STEPS 64
+#define TASKS_AGAIN_NS (NS_PER_SECOND / 2) /* tasks that took longer are not read again */
 
 /* The letter of ps(1). The bits are TASK_* of the kernel's include/linux/sched.h. */
 static char state_letter(const struct bpfprof_task_state *task)
@@ -112,8 +113,7 @@ static void process_describe(struct reading *reading, const struct bpfprof_task_
 		dump->cmdline = dump->comm;
 }
 
-/* A thread that still has the process's memory; 0: there is none. */
-static uint32_t memory_tid(const struct tasks *tasks)
+uint32_t reading_memory_tid(const struct tasks *tasks)
 {
 	size_t i;
 
@@ -160,12 +160,15 @@ static void mappings_learn(struct reading *reading, uint32_t tid)
 static int thread_take(struct reading *reading, size_t index, const struct bpfprof_task_state *task)
 {
 	struct thread_dump *thread = &reading->dump->threads[index];
+	bool runs_loop = thread->runs_loop;
 	int err;
 
 	reading->all->nr_frames -= thread->nr_frames;
 	reading->all->nr_variables -= thread->nr_variables;
 	thread_dump_fini(thread);
 	thread_begin(reading, thread, task);
+	thread->runs_loop = runs_loop; /* known from the tasks, which may not be read again */
+	reading->progress[index].tasks_older = true;
 	if (reading->nr_pythons)
 		reading_identify(reading, thread, task);
 	if (task->flags & BPFPROF_TASK_ON_CPU) {
@@ -256,9 +259,19 @@ static int round_read(struct reading *reading)
 		else
 			err = thread_take(reading, i, task);
 	}
+	if (reading->tasks_due && reading->nr_pythons && !err)
+		err = reading_async_tasks(reading);
+	reading->tasks_due = false;
 	reading_pythons_end(reading);
 	reading->counts->nr_rounds++;
 	return err;
+}
+
+static void thread_again(struct reading *reading, size_t index)
+{
+	reading->progress[index].progress = THREAD_TO_READ;
+	reading->tasks_due |=
+		reading->dump->threads[index].runs_loop && reading->tasks_ns < TASKS_AGAIN_NS;
 }
 
 /* Finds threads that ran during their read. Returns the number of threads to read again. */
@@ -273,7 +286,7 @@ static size_t round_judge(struct reading *reading)
 		task = tasks_find(&reading->tasks, thread->kernel_tid, i);
 		if (reading->progress[i].progress == THREAD_RUNNING && task && !task->exit_state &&
 		    !(task->flags & BPFPROF_TASK_ON_CPU)) {
-			reading->progress[i].progress = THREAD_TO_READ;
+			thread_again(reading, i);
 			nr++;
 		}
 		if (reading->progress[i].progress != THREAD_READ)
@@ -283,7 +296,7 @@ static size_t round_judge(struct reading *reading)
 				     !(task->flags & BPFPROF_TASK_ON_CPU);
 		if (thread->consistent || !task || task->exit_state)
 			continue;
-		reading->progress[i].progress = THREAD_TO_READ;
+		thread_again(reading, i);
 		nr++;
 	}
 	return nr;
@@ -381,6 +394,7 @@ static void process_finish(struct reading *reading)
 	struct process_dump *dump = reading->dump;
 	size_t i;
 
+	reading_async_finish(reading);
 	if (dump->nr_threads)
 		qsort_r(dump->threads, dump->nr_threads, sizeof(*dump->threads), thread_order,
 			NULL);
@@ -415,7 +429,7 @@ static int reading_run(struct reading *reading)
 
 	if (err)
 		return err;
-	tid = memory_tid(&reading->tasks);
+	tid = reading_memory_tid(&reading->tasks);
 	if (tid && !is_kernel_thread(&reading->tasks.states[0]))
 		mappings_learn(reading, tid);
 	/* Without mappings there is nothing to walk. */
@@ -426,6 +440,7 @@ static int reading_run(struct reading *reading)
 		remote_limit(reading->remote, reading->request->deadline_ns,
 			     reading->request->max_pages ? reading->request->max_pages
 							 : REMOTE_MAX_PAGES);
+	reading->tasks_due = reading->request->tasks;
 	if (!err)
 		err = rounds(reading);
 	if (!err)
@@ -433,8 +448,7 @@ static int reading_run(struct reading *reading)
 	return err;
 }
 
-/* Starts the child that reads memory, if it does not run: one for all owners. 0 or -errno. */
-static int child_need(struct thread_reader *reader, enum thread_owner owner)
+int reading_child_need(struct thread_reader *reader, enum thread_owner owner)
 {
 	int err = reader->child ? 0 : remote_child_new(&reader->child, &reader->session);
 
@@ -461,7 +475,7 @@ int thread_read(struct thread_reader *reader, const struct thread_request *reque
 	reading->counts = ret_counts;
 	if (is_late(reading))
 		return -ETIME;
-	err = child_need(reader, request->owner);
+	err = reading_child_need(reader, request->owner);
 	if (!err)
 		err = reading_tasks(reading, request->pid);
 	if (err)

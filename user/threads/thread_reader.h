@@ -24,6 +24,7 @@ struct containers;
 struct dump;
 struct images;
 struct private_files;
+struct process;
 struct process_part;
 struct processes;
 struct remote_child;
@@ -35,7 +36,9 @@ enum thread_owner {
 	THREAD_OWNER_WAITS, /* of --wall and --off-cpu, where an interval ends */
 	THREAD_OWNER_INFLIGHT, /* GPU calls that began before the hooks were attached */
 	THREAD_OWNER_GAPS, /* threads that sleep while their GPU is idle */
+	THREAD_OWNER_ASYNC, /* asyncio in sampled processes */
 	THREAD_OWNER_ABSENT, /* ranks without a call, while others wait for them */
+	THREAD_OWNER_TASKS, /* of asyncio, again and again (task_stacks.h) */
 };
 
 /*
@@ -75,6 +78,7 @@ struct thread_request {
 	const struct tasks_choice *threads; /* these alone; NULL: all of the process */
 	bool native; /* native frames, also of threads that run Python */
 	bool waits; /* frames that say what a thread waits for */
+	bool tasks; /* the tasks of asyncio, too */
 	unsigned int
 		locals; /* 0: no variables; else PYTHON_REPR_CHARS times this many characters */
 	uint64_t deadline_ns; /* CLOCK_MONOTONIC */
@@ -110,6 +114,11 @@ struct thread_read_counts {
  */
 int thread_read(struct thread_reader *reader, const struct thread_request *request,
 		struct dump *dump, struct thread_read_counts *ret_counts);
+/*
+ * Finds asyncio in a sampled process and publishes it (python_maps_async()). 0; -ENODATA: the process has not
+ * imported it (yet); -ENOTSUP: its _asyncio is not known; -errno.
+ */
+int thread_reader_async(struct thread_reader *reader, struct process *process);
 /* The owner reads no more for now. The child ends with its last owner. */
 void thread_read_end(struct thread_reader *reader, enum thread_owner owner);
 

@@ -17,7 +17,10 @@ struct anon_vma;
 struct bpf_iter_meta;
 struct bpf_map;
 struct cfs_rq;
+struct cgroup;
+struct cgroup_subsys_state;
 struct cred;
+struct css_set;
 struct dentry;
 struct fdtable;
 struct file;
@@ -30,6 +33,7 @@ struct mm_struct;
 struct mnt_namespace;
 struct mount;
 struct nsproxy;
+struct page_counter;
 struct pid;
 struct pid_namespace;
 struct return_instance;
@@ -285,6 +289,7 @@ struct task_struct {
 	struct nsproxy *nsproxy;
 	struct signal_struct *signal;
 	u64 self_exec_id;
+	struct css_set *cgroups;
 	struct uprobe_task *utask;
 	struct thread_struct thread;
 };
@@ -363,6 +368,47 @@ struct mnt_namespace {
 
 struct pid_namespace {
 	struct ns_common ns;
+};
+
+enum cgroup_subsys_id {
+	cpuset_cgrp_id = 0,
+	cpu_cgrp_id = 1,
+	cpuacct_cgrp_id = 2,
+	io_cgrp_id = 3,
+	memory_cgrp_id = 4,
+	devices_cgrp_id = 5,
+	freezer_cgrp_id = 6,
+	net_cls_cgrp_id = 7,
+	perf_event_cgrp_id = 8,
+	net_prio_cgrp_id = 9,
+	hugetlb_cgrp_id = 10,
+	pids_cgrp_id = 11,
+	CGROUP_SUBSYS_COUNT = 12,
+};
+
+struct css_set {
+	struct cgroup_subsys_state *subsys[12];
+};
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+};
+typedef __s64 s64;
+
+typedef struct {
+	s64 counter;
+} atomic64_t;
+typedef atomic64_t atomic_long_t;
+
+struct page_counter {
+	atomic_long_t usage;
+	long unsigned int max;
+	struct page_counter *parent;
+};
+
+struct mem_cgroup {
+	struct cgroup_subsys_state css;
+	struct page_counter memory;
 };
 
 typedef struct {

@@ -4,22 +4,18 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/magic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/closer.h"
-#include "base/deadline.h"
 #include "base/hash_table.h"
 #include "base/log.h"
 #include "base/time.h"
 #include "elf/image.h"
 #include "kernel/probes/allocator.h"
+#include "kernel/probes/uprobe_links.h"
 #include "kernel/probes/uprobe_multi.h"
 #include "kernel/session.h"
 #include "proc/image_file.h"
@@ -27,11 +23,10 @@
 #include "proc/processes.h"
 #include "bpfprof.skel.h"
 
-#define LINK_DEADLINE_MS 5000
-#define SELF_FD_BYTES 32
 #define MAX_ALLOCATORS 4096 /* files that were looked at */
 #define NR_LINKS 2
 _Static_assert(ALLOCATOR_NR_PARTS <= BPFPROF_ALLOC_FILES, "no room");
+_Static_assert(ALLOCATOR_MAX_FUNCTIONS <= UPROBE_LINKS_MAX, "no room");
 #define CALL_NS 1500 /* if it cannot be measured: of slow virtual machines */
 
 /* A file that was looked at. */
@@ -39,6 +34,7 @@ struct looked_file {
 	struct hash_node node;
 	uint32_t image;
 	struct allocator *parts[ALLOCATOR_NR_PARTS]; /* NULL: it has no such part */
+	bool clean[ALLOCATOR_NR_PARTS]; /* alloc_probes_clean() has done it */
 };
 
 struct hooked_process {
@@ -63,84 +59,56 @@ struct alloc_probes {
 	struct closer *closer;
 	struct hash_table files, hooked;
 	struct alloc_probes_losses losses;
+	uint64_t nr_forks; /* at the last alloc_probes_clean() */
+	bool over_limit;
 };
-
-/* A request to a thread. The thread owns it if the caller stops waiting. */
-struct link_job {
-	struct allocator allocator;
-	int file_fd, fd;
-	struct uprobe_multi probes;
-};
-
-static long link_run(void *arg)
-{
-	struct link_job *job = arg;
-	char path[SELF_FD_BYTES];
-	struct statfs fs;
-
-	if (fstatfs(job->file_fd, &fs))
-		return -EIO;
-	if ((unsigned long)fs.f_type == FUSE_SUPER_MAGIC) /* its server may never answer */
-		return -ENOTSUP;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", job->file_fd);
-	job->probes.path = path;
-	job->probes.offsets = job->allocator.offsets;
-	job->probes.cookies = job->allocator.cookies;
-	job->fd = uprobe_multi_attach(&job->probes);
-	return job->fd == -ETIMEDOUT ? -EIO : job->fd < 0 ? job->fd : 0;
-}
-
-static void link_close(void *arg)
-{
-	struct link_job *job = arg;
-
-	if (job->fd >= 0)
-		close(job->fd);
-	close(job->file_fd);
-}
 
 /* A descriptor of a link, or -errno. */
 static int link_make(struct alloc_probes *probes, const struct image *image,
 		     const struct allocator *allocator, struct uprobe_multi what)
 {
-	struct link_job job = { .allocator = *allocator, .fd = -1, .probes = what };
-	int file_fd = image_file_fd(&image->source);
-	long err;
+	int file_fd = image_file_fd(&image->source), fd, nr;
 
-	if (file_fd < 0)
-		return -EBADF;
-	job.file_fd = fcntl(file_fd, F_DUPFD_CLOEXEC, 0);
-	if (job.file_fd < 0)
-		return -errno;
-	err = deadline_run(probes->runner, DEADLINE_NODE, link_run, link_close, &job, sizeof(job),
-			   LINK_DEADLINE_MS);
-	if (err != -ETIMEDOUT)
-		close(job.file_fd);
-	return err ? (int)err : job.fd;
+	what.offsets = allocator->offsets;
+	what.cookies = allocator->cookies;
+	nr = file_fd < 0 ? -EBADF : uprobe_links_make(probes->runner, &what, file_fd, false, &fd);
+	return nr < 0 ? nr : fd;
+}
+
+/* The probes at the begin of the calls, and from 6.13 on also at their end. */
+static struct uprobe_multi begins_of(const struct alloc_probes *probes,
+				     const struct allocator *allocator, pid_t own_pid)
+{
+	const struct bpfprof_bpf *skel = probes->session->skel;
+	int session_fd = bpf_program__fd(skel->progs.alloc_session);
+
+	return (struct uprobe_multi){
+		.nr = allocator->nr,
+		.session = session_fd >= 0,
+		.prog_fd = session_fd >= 0 ? session_fd : bpf_program__fd(skel->progs.alloc_enter),
+		.pid = own_pid,
+	};
 }
 
 static int links_make(struct alloc_probes *probes, int fds[NR_LINKS], const struct image *image,
 		      const struct allocator *allocator, pid_t own_pid)
 {
-	const struct bpfprof_bpf *skel = probes->session->skel;
-	bool session = bpf_program__fd(skel->progs.alloc_session) >= 0;
-	struct uprobe_multi what = { .nr = allocator->nr, .session = session, .pid = own_pid };
+	const struct uprobe_multi begins = begins_of(probes, allocator, own_pid);
+	const struct uprobe_multi returns = {
+		.nr = allocator->nr_allocating,
+		.returns = true,
+		.prog_fd = bpf_program__fd(probes->session->skel->progs.alloc_return),
+		.pid = own_pid,
+	};
 	int fd;
 
-	if (!session) { /* returns come first: a begin without a return is worse */
-		what.nr = allocator->nr_allocating;
-		what.returns = true;
-		what.prog_fd = bpf_program__fd(skel->progs.alloc_return);
-		fd = link_make(probes, image, allocator, what);
+	if (!begins.session) { /* returns come first: a begin without a return is worse */
+		fd = link_make(probes, image, allocator, returns);
 		if (fd < 0)
 			return fd;
 		fds[1] = fd;
-		what.nr = allocator->nr;
-		what.returns = false;
 	}
-	what.prog_fd =
-		bpf_program__fd(session ? skel->progs.alloc_session : skel->progs.alloc_enter);
-	fd = link_make(probes, image, allocator, what);
+	fd = link_make(probes, image, allocator, begins);
 	if (fd < 0)
 		return fd;
 	fds[0] = fd;
@@ -340,6 +308,10 @@ static void process_scan(struct alloc_probes *probes, struct hooked_process *hoo
 	bool changed = false;
 	int part;
 
+	for (part = 0; part < ALLOCATOR_NR_PARTS && !same_program; part++)
+		if (hooked->parts[part].fds[0] >= 0 &&
+		    uprobe_multi_is_orphan(hooked->parts[part].fds[0]))
+			part_close(probes, hooked, part);
 	parts_find(probes, process, same_program ? hooked->parts[ALLOCATOR_HEAP].image : 0, files);
 	probes->losses.nr_without -= hooked->without;
 	hooked->without = !files[ALLOCATOR_HEAP];
@@ -406,9 +378,53 @@ size_t alloc_probes_scan(struct alloc_probes *probes)
 		}
 		nr += hooked->parts[ALLOCATOR_HEAP].fds[0] >= 0;
 	}
+	probes->over_limit = nr_full;
 	if (nr_full > probes->losses.nr_full)
 		probes->losses.nr_full = nr_full;
 	return nr;
+}
+
+/*
+ * Takes the breakpoints of a part out of processes that no link is for: the kernel does that where any link is closed, so
+ * a link of our own process will do. False: it must be tried again.
+ */
+static bool part_clean(struct alloc_probes *probes, const struct hooked_process *hooked, int part)
+{
+	struct image *image = images_get(probes->images, hooked->parts[part].image);
+	struct looked_file *file = hash_table_find(&probes->files, &hooked->parts[part].image);
+	int fd;
+
+	if (file && file->clean[part])
+		return true;
+	if (!image || !file || images_open(probes->images, image, time_monotonic_ns()))
+		return false;
+	fd = link_make(probes, image, file->parts[part],
+		       begins_of(probes, file->parts[part], getpid()));
+	closer_close(probes->closer, fd);
+	file->clean[part] = fd >= 0;
+	return fd >= 0;
+}
+
+void alloc_probes_clean(struct alloc_probes *probes)
+{
+	uint64_t nr_forks = session_target_forks(probes->session);
+	const struct hooked_process *hooked;
+	struct looked_file *file;
+	bool clean = true;
+	int part;
+
+	if (nr_forks == probes->nr_forks ||
+	    (probes->session->options.follow && !probes->over_limit))
+		return;
+	hash_table_each(&probes->files, file)
+		memset(file->clean, 0, sizeof(file->clean));
+	hash_table_each(&probes->hooked, hooked)
+		for (part = 0; part < ALLOCATOR_NR_PARTS; part++)
+			if (hooked->parts[part].fds[0] >= 0 && !part_clean(probes, hooked, part))
+				clean = false;
+	if (clean)
+		probes->nr_forks = nr_forks;
+	probes->losses.nr_unclean += !clean;
 }
 
 void alloc_probes_exit(struct alloc_probes *probes, uint32_t pid)

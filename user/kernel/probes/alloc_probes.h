@@ -25,6 +25,7 @@ struct alloc_probes_losses {
 	uint64_t nr_without; /* processes in which no allocator was found */
 	uint64_t nr_failed; /* processes that the kernel could not hook */
 	uint64_t nr_full; /* processes over the limit, at a time */
+	uint64_t nr_unclean; /* tries of alloc_probes_clean() that failed */
 };
 
 /* While there is one thread: the feature that this kernel lacks, and the remedy; NULL: none. */
@@ -39,6 +40,11 @@ void alloc_probes_free(struct alloc_probes *probes);
 uint64_t alloc_probes_call_ns(struct alloc_probes *probes);
 /* Hooks new processes, and those that have changed. Returns the number of hooked processes. */
 size_t alloc_probes_scan(struct alloc_probes *probes);
+/*
+ * Children that were forked have the breakpoints of their parent. Takes them out of those that are not hooked
+ * themselves, which would pay for each call. The next call tries again what fails.
+ */
+void alloc_probes_clean(struct alloc_probes *probes);
 void alloc_probes_exit(struct alloc_probes *probes, uint32_t pid);
 /* Takes the probes out of the process, or puts them in again. */
 void alloc_probes_set(struct alloc_probes *probes, uint32_t pid, bool on);

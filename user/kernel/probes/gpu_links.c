@@ -5,30 +5,23 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/backoff.h"
 #include "base/cleanup.h"
 #include "base/closer.h"
-#include "base/deadline.h"
 #include "base/time.h"
 #include "base/vec.h"
 #include "cuda/functions.h"
 #include "cuda/library.h"
+#include "kernel/probes/uprobe_links.h"
 #include "kernel/probes/uprobe_multi.h"
-#include "kernel/probes/uprobe_perf.h"
 #include "kernel/session.h"
 #include "gpu_calls.h"
 #include "bpfprof.skel.h"
 
-#define LINK_DEADLINE_MS 5000
-#define PERF_DEADLINE_MS 30000 /* limit if each hook is a perf event of its own */
-#define SELF_FD_BYTES 32
 #define MAX_PYTHONS (BPFPROF_GPU_MAX_FILES / 2)
 #define MAX_OF_TENANT (BPFPROF_GPU_MAX_FILES / 4 * 3)
 #define MAX_PYTHON_SITES (BPFPROF_GPU_MAX_SITES / 2)
@@ -80,65 +73,18 @@ struct gpu_links {
 	size_t nr_processes;
 };
 
-/* A request to a thread. The thread owns it if the caller stops waiting. */
-struct link_job {
-	int file_fd;
-	int prog_fd;
-	uint64_t offsets[BPFPROF_GPU_MAX_FUNCTIONS];
-	uint64_t cookies[BPFPROF_GPU_MAX_FUNCTIONS];
-	uint64_t semaphores[BPFPROF_GPU_MAX_FUNCTIONS];
+/* The places in a file that links of one purpose hook. */
+struct places {
+	uint64_t offsets[UPROBE_LINKS_MAX], cookies[UPROBE_LINKS_MAX], semaphores[UPROBE_LINKS_MAX];
 	size_t nr;
-	bool returns, sites, by_perf;
-	pid_t pid;
-	int fds[BPFPROF_GPU_MAX_FUNCTIONS]; /* result */
-	size_t nr_fds;
 };
 
-static long link_run(void *arg)
-{
-	struct link_job *job = arg;
-	char path[SELF_FD_BYTES];
-	struct uprobe_multi probes = { .prog_fd = job->prog_fd,
-				       .path = path,
-				       .offsets = job->offsets,
-				       .cookies = job->cookies,
-				       .semaphores = job->sites ? job->semaphores : NULL,
-				       .nr = job->nr,
-				       .returns = job->returns,
-				       .pid = job->pid };
-	struct statfs fs;
-	int err;
-
-	if (fstatfs(job->file_fd, &fs))
-		return -EIO;
-	if ((unsigned long)fs.f_type == FUSE_SUPER_MAGIC)
-		return -ENOTSUP;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", job->file_fd);
-	if (job->by_perf) {
-		err = uprobe_perf_attach(&probes, job->fds);
-		job->nr_fds = err ? 0 : job->nr;
-	} else {
-		err = job->fds[0] = uprobe_multi_attach(&probes);
-		job->nr_fds = err >= 0;
-	}
-	if (err == -ETIMEDOUT)
-		return -EIO;
-	return err < 0 ? err : 0;
-}
-
-static void link_close(void *arg)
-{
-	struct link_job *job = arg;
-
-	while (job->nr_fds)
-		close(job->fds[--job->nr_fds]);
-	close(job->file_fd);
-}
+_Static_assert(BPFPROF_GPU_MAX_FUNCTIONS <= UPROBE_LINKS_MAX, "no room");
 
 /* The purpose of a link. */
 enum purpose { ENTRIES, RETURNS, SITES };
 
-static void hooks_fill(struct link_job *job, const struct gpu_links *links, int nr, bool returns)
+static void hooks_fill(struct places *places, const struct gpu_links *links, int nr, bool returns)
 {
 	const struct gpu_library *library = links->files[nr].library;
 	size_t nr_functions, i;
@@ -152,19 +98,19 @@ static void hooks_fill(struct link_job *job, const struct gpu_links *links, int 
 		    !(links->session->options.gpu_trace &&
 		      BPFPROF_GPU_IS_CALL(functions[function].wire.kind)))
 			continue;
-		job->offsets[job->nr] = library->hooks[i].off;
-		job->cookies[job->nr++] = function;
+		places->offsets[places->nr] = library->hooks[i].off;
+		places->cookies[places->nr++] = function;
 	}
 }
 
-static void sites_fill(struct link_job *job, const struct hooked_file *file)
+static void sites_fill(struct places *places, const struct hooked_file *file)
 {
 	const struct gpu_library *library = file->library;
 
-	for (; job->nr < library->nr_sites; job->nr++) {
-		job->offsets[job->nr] = library->sites[job->nr].off;
-		job->semaphores[job->nr] = library->sites[job->nr].semaphore_off;
-		job->cookies[job->nr] = file->first_site + job->nr;
+	for (; places->nr < library->nr_sites; places->nr++) {
+		places->offsets[places->nr] = library->sites[places->nr].off;
+		places->semaphores[places->nr] = library->sites[places->nr].semaphore_off;
+		places->cookies[places->nr] = file->first_site + places->nr;
 	}
 }
 
@@ -184,40 +130,36 @@ static int program_fd(const struct gpu_links *links, enum purpose purpose)
 static int links_make(struct gpu_links *links, int nr, pid_t pid, enum purpose purpose,
 		      struct pair *pair)
 {
-	__cleanup(free_mem) struct link_job *job = calloc(1, sizeof(*job));
+	__cleanup(free_mem) struct places *places = calloc(1, sizeof(*places));
 	const struct hooked_file *file = &links->files[nr];
 	uint64_t cookie = (uint64_t)file->use << 32 | (uint64_t)nr << BPFPROF_GPU_FUNCTION_BITS |
 			  (pid ? BPFPROF_GPU_OF_ONE_PROCESS : 0);
-	size_t i;
-	long err;
+	struct uprobe_multi probes = { .prog_fd = program_fd(links, purpose),
+				       .returns = purpose == RETURNS,
+				       .pid = pid };
+	int nr_fds;
 
-	if (!job)
+	if (!places)
 		return -ENOMEM;
 	if (purpose == SITES)
-		sites_fill(job, file);
+		sites_fill(places, file);
 	else
-		hooks_fill(job, links, nr, purpose == RETURNS);
-	if (!job->nr)
+		hooks_fill(places, links, nr, purpose == RETURNS);
+	for (; probes.nr < places->nr; probes.nr++)
+		places->cookies[probes.nr] |= cookie;
+	if (!probes.nr)
 		return 0;
-	for (i = 0; i < job->nr; i++)
-		job->cookies[i] |= cookie;
-	job->returns = purpose == RETURNS;
-	job->sites = purpose == SITES;
-	job->pid = pid;
-	job->prog_fd = program_fd(links, purpose);
-	job->by_perf = links->by_perf;
-	if (!vec_fit(pair->fds, pair->nr + job->nr))
+	probes.offsets = places->offsets;
+	probes.cookies = places->cookies;
+	probes.semaphores = purpose == SITES ? places->semaphores : NULL;
+	if (!vec_fit(pair->fds, pair->nr + probes.nr))
 		return -ENOMEM;
-	job->file_fd = fcntl(file->fd, F_DUPFD_CLOEXEC, 0);
-	if (job->file_fd < 0)
-		return -errno;
-	err = deadline_run(links->runner, DEADLINE_NODE, link_run, link_close, job, sizeof(*job),
-			   links->by_perf ? PERF_DEADLINE_MS : LINK_DEADLINE_MS);
-	if (err != -ETIMEDOUT)
-		close(job->file_fd);
-	for (i = 0; i < job->nr_fds && !err; i++)
-		pair->fds[pair->nr++] = job->fds[i];
-	return (int)err;
+	nr_fds = uprobe_links_make(links->runner, &probes, file->fd, links->by_perf,
+				   pair->fds + pair->nr);
+	if (nr_fds < 0)
+		return nr_fds;
+	pair->nr += (size_t)nr_fds;
+	return 0;
 }
 
 static void pair_close(struct gpu_links *links, struct pair *pair)
@@ -489,18 +431,33 @@ int gpu_links_process(struct gpu_links *links, int file, uint32_t pid, uint32_t 
 	return err ?: 1;
 }
 
-void gpu_links_exit(struct gpu_links *links, uint32_t pid)
+/* orphans: only links that have lost the process. */
+static void scoped_close(struct gpu_links *links, uint32_t pid, bool orphans)
 {
+	struct scoped *process;
 	size_t i = 0;
 
 	while (i < links->nr_processes) {
-		if (links->processes[i].pid != pid) {
+		process = &links->processes[i];
+		if (process->pid != pid ||
+		    (orphans &&
+		     !(process->pair.nr && uprobe_multi_is_orphan(process->pair.fds[0])))) {
 			i++;
 			continue;
 		}
-		pair_close(links, &links->processes[i].pair);
-		links->processes[i] = links->processes[--links->nr_processes];
+		pair_close(links, &process->pair);
+		*process = links->processes[--links->nr_processes];
 	}
+}
+
+void gpu_links_execute(struct gpu_links *links, uint32_t pid)
+{
+	scoped_close(links, pid, true);
+}
+
+void gpu_links_exit(struct gpu_links *links, uint32_t pid)
+{
+	scoped_close(links, pid, false);
 }
 
 void gpu_links_retry(struct gpu_links *links)

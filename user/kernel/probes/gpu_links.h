@@ -11,9 +11,7 @@
  *
  * Kernels without uprobe_multi have perf's uprobes (uprobe_perf.h), in all processes only.
  *
- * Making a link reads pages of the file while no process of the machine can fork. So files on
- * FUSE, whose server may never answer, are not hooked, and a link has a deadline, after which it is
- * tried again a few times (base/backoff.h).
+ * A link has a deadline (uprobe_links.h), after which it is tried again a few times (base/backoff.h).
  */
 
 #include <stdbool.h>
@@ -58,6 +56,8 @@ int gpu_links_add(struct gpu_links *links, const struct gpu_links_file *file, ui
  * that of this program. 1; 0: it was hooked already; or the -errno of gpu_links_error().
  */
 int gpu_links_process(struct gpu_links *links, int file, uint32_t pid, uint32_t own_pid);
+/* A process has executed another program: links that have lost it are closed, so that it can be hooked again. */
+void gpu_links_execute(struct gpu_links *links, uint32_t pid);
 /* A process has ended. */
 void gpu_links_exit(struct gpu_links *links, uint32_t pid);
 /* Retries the links that are due. */

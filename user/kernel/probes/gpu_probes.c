@@ -448,8 +448,10 @@ static bool process_has_changed(struct gpu_probes *probes, const struct process 
 		   last->nr_mappings == process->nr_mappings) {
 		return false;
 	}
-	if (process->exec_id != last->exec_id) /* its libraries of then are unmapped */
+	if (process->exec_id != last->exec_id) { /* its libraries of then are unmapped */
 		late_set(probes, last, false);
+		gpu_links_execute(probes->links, process->pid);
+	}
 	last->start_ns = process->start_ns;
 	last->exec_id = process->exec_id;
 	last->read_ns = process->read_ns;

@@ -63,6 +63,22 @@ int uprobe_multi_attach(const struct uprobe_multi *probes)
 	return fd < 0 ? -errno : (int)fd;
 }
 
+/* The part of struct bpf_link_info that the kernel fills for such links, as of Linux 6.8. */
+struct link_info {
+	uint32_t type, id, prog_id, pad;
+	uint64_t path, offsets, ref_ctr_offsets, cookies;
+	uint32_t path_size, cnt, flags, pid;
+};
+
+bool uprobe_multi_is_orphan(int link_fd)
+{
+	struct link_info info = { 0 };
+	uint32_t size = sizeof(info);
+
+	bpf_obj_get_info_by_fd(link_fd, &info, &size);
+	return !info.cnt || !info.pid;
+}
+
 static int instructions_load(const struct bpf_insn *insns, size_t nr, int attach_type)
 {
 	LIBBPF_OPTS(bpf_prog_load_opts, opts,

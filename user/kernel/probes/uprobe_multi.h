@@ -72,5 +72,11 @@ void uprobe_multi_prepare_session(struct bpf_program *prog);
  * block.
  */
 int uprobe_multi_attach(const struct uprobe_multi *probes);
+/*
+ * Has the link of one process lost it? A link belongs to the first thread, and when another thread executes a
+ * program, that one becomes the first. True also before Linux 6.8, which does not say:
+ * a new link is right there, too.
+ */
+bool uprobe_multi_is_orphan(int link_fd);
 
 #endif

@@ -316,11 +316,12 @@ static void caller_doubt(const struct follower *f, struct value *value, uint8_t 
 /* All `ret`s must agree on the stack pointer. */
 static int caller_by_returns(const struct follower *f, struct insn_caller *ret)
 {
-	const struct passed *in = f->instructions, *end = in + f->nr;
+	const struct passed *in = f->instructions;
 	bool found = false;
 	struct value cfa;
+	size_t i;
 
-	for (; in < end; in++) {
+	for (i = 0; i < f->nr; i++, in++) {
 		if (!in->is_ret)
 			continue;
 		cfa = insn_value_plus(in->before.regs[UNWIND_RSP], 8);

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_KERNEL_PROBES_UPROBE_LINKS_H
+#define BPFPROF_KERNEL_PROBES_UPROBE_LINKS_H
+
+/*
+ * Makes links to places of a file in another thread, within a deadline: the kernel reads pages of the file
+ * while no process of the machine can fork. Files on FUSE, whose server may never answer, get none.
+ */
+
+#include <stdbool.h>
+
+#define UPROBE_LINKS_MAX 256 /* places in a file */
+
+struct deadline_runner;
+struct uprobe_multi;
+
+/*
+ * Ignores probes->path. by_perf: with perf's uprobes (uprobe_perf.h), one descriptor per place; else one for all.
+ * The number of descriptors in fds; -ENOTSUP: the file cannot be hooked; -EBUSY and -ETIMEDOUT: may work
+ * later; or -errno.
+ */
+int uprobe_links_make(struct deadline_runner *runner, const struct uprobe_multi *probes,
+		      int file_fd, bool by_perf, int *fds);
+
+#endif
