@@ -31,7 +31,7 @@ CGROUPS = "/sys/fs/cgroup"
 CONFIG = """version = 2
 root = "{folder}/root"
 state = "{folder}/state"
-disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.internal.v1.opt",
+disabled_plugins = [{cri}"io.containerd.internal.v1.opt",
 	"io.containerd.snapshotter.v1.aufs",
 	"io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs",
 	"io.containerd.internal.v1.tracing", "io.containerd.tracing.processor.v1.otlp"]
@@ -40,6 +40,7 @@ disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.internal.v1.opt"
 [ttrpc]
   address = "{folder}/t.sock"
 """
+CRI_PLUGIN = '"io.containerd.grpc.v1.cri", '
 NESTED = ["unshare", "--fork", "--kill-child", "--pid", "--mount", "--mount-proc"]
 # The environment of every container of KubeRay; its secrets must never be shown.
 RAY = {
@@ -144,7 +145,7 @@ def libraries_of_bpfprof(program):
 
 def base_layer():
     """A shell and the folders that programs expect."""
-    layer = Layer().copy("/bin/busybox", mode=0o755).link("/bin/sh", "busybox")
+    layer = Layer().copy("/bin/busybox", mode=0o755).link("/bin/sh", "busybox").link("/bin/env", "busybox")
     layer.file("/etc/passwd", b"root:x:0:0::/:/bin/sh\nray:x:1000:100::/home/ray:/bin/sh\n")
     layer.file("/etc/group", b"root:x:0:\nusers:x:100:\n")
     for folder in ("/proc", "/sys", "/dev", "/run", "/etc"):
@@ -174,7 +175,7 @@ def python_layer(modules=(), home="/usr", owner=(0, 0), mode=0o755):
     return layer
 
 
-def image_archive(name, layers, user=None, env=None):
+def image_archive(name, layers, user=None, env=None, argv=None):
     """An image as `ctr images import` takes it: an OCI layout in a tar file."""
     blobs = {}
 
@@ -189,7 +190,7 @@ def image_archive(name, layers, user=None, env=None):
               "os": "linux",
               "config": {"Env": ["PATH=/usr/bin:/bin"] + ["%s=%s" % item
                                                          for item in (env or {}).items()],
-                         "User": user or "", "WorkingDir": "/"},
+                         "User": user or "", "WorkingDir": "/", "Cmd": argv},
               "rootfs": {"type": "layers", "diff_ids": [one["digest"] for one in stored]},
               "history": []}
     manifest = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
@@ -264,6 +265,15 @@ class Container:
             words += ["--user", user]
         self.containerd.ctr(*words, self.id, *argv)
 
+    def ask(self, *argv, user=None, env=None, timeout=60):
+        """Runs another process in it to its end: (exit status, standard output, standard error), as texts."""
+        words = ["ctr", "--address", self.containerd.socket, "--namespace", NAMESPACE, "tasks", "exec",
+                 "--exec-id", secrets.token_hex(4), *(["--user", user] if user else []), self.id,
+                 "/bin/env", *("%s=%s" % item for item in (env or {}).items()), *map(str, argv)]
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              timeout=timeout, check=False)
+        return (done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))
+
     def alive(self):
         """Does its first process run?"""
         try:
@@ -285,7 +295,7 @@ class Container:
 class Containerd:
     """One containerd with folders of its own."""
 
-    def __init__(self, folder, nested=False):
+    def __init__(self, folder, nested=False, extra=None):
         self.folder = folder
         self.nested = nested
         self.socket = os.path.join(folder, "c.sock")
@@ -295,7 +305,8 @@ class Containerd:
             check(shutil.which(program), "containers: there is no %s: tests/install-deps" % program)
         os.makedirs(folder)
         with open(os.path.join(folder, "config.toml"), "w", encoding="utf-8") as file:
-            file.write(CONFIG.format(folder=folder))
+            file.write(CONFIG.format(folder=folder, cri="" if extra else CRI_PLUGIN))
+            file.write((extra or "").format(folder=folder))
         self.output = os.path.join(folder, "containerd.log")
         with open(self.output, "wb") as log:
             self.process = subprocess.Popen(
@@ -328,12 +339,12 @@ class Containerd:
                 " ".join(argv), done.returncode, done.stderr.decode("utf-8", "replace")))
         return done.stdout.decode("utf-8", "replace")
 
-    def image(self, name, layers, user=None, env=None, snapshotter="overlayfs"):
+    def image(self, name, layers, user=None, env=None, snapshotter="overlayfs", argv=None):
         """Makes an image of layers, the lowest first. Its full name."""
         full = "registry.test/%s:1" % name
         path = os.path.join(self.folder, "image.tar")
         with open(path, "wb") as file:
-            file.write(image_archive(full, layers, user, env))
+            file.write(image_archive(full, layers, user, env, argv))
         self.ctr("images", "import", "--snapshotter", snapshotter, path)
         os.unlink(path)
         return full
@@ -481,14 +492,15 @@ def remove_cgroups(cgroup):
             path = os.path.dirname(path)
 
 
-def start(context, folder=None, nested=False):
+def start(context, folder=None, nested=False, extra=None):
     """
     A containerd for one test, gone at its end. folder: where its files are, made here.
     nested: in a pid and a mount namespace of its own, as the node container of kind.
+    extra: more of its configuration, for the CRI plugin, which is off without it.
     """
     # A user who ends the tests wants no containers left: contexts are closed then.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    containerd = Containerd(folder or context.path("containerd"), nested)
+    containerd = Containerd(folder or context.path("containerd"), nested, extra)
     context.stack.callback(containerd.close)
     containerd.ready()
     return containerd

@@ -273,7 +273,7 @@ def sysctl(name, value=None):
     return old
 
 
-def attempt(one, mode, builder):
+def attempt(one, mode, builder, again=False):
     """Runs one test: its verdict and, unless that is ok, why."""
     label = "%s [%s]" % (one.name, mode)
     began = time.monotonic()
@@ -285,14 +285,15 @@ def attempt(one, mode, builder):
         verdict, why = "SKIP", str(reason)
     except Failure as failure:
         verdict, why = "FAIL", str(failure)
-    except Exception:  # pylint: disable=broad-except
-        verdict, why = "FAIL", traceback.format_exc()
+    except Exception as error:  # pylint: disable=broad-except
+        verdict, why = "FAIL", "%s: %s\n%s" % (type(error).__name__, error, traceback.format_exc())
     finally:
         context.close()
-    text = "%-5s%s (%.1f s)" % (verdict, label, time.monotonic() - began)
-    # Why comes first: of a long output often the beginning is all that is shown.
+    text = "%-5s%s (%s%.1f s)" % (verdict, label, "second try, " if again else "",
+                                 time.monotonic() - began)
+    # Why comes first, its first line beside the name: of a long output often that line is all that is shown.
     if verdict == "FAIL":
-        text += "\n    " + why.strip().replace("\n", "\n    ")
+        text += ": " + why.strip().replace("\n", "\n    ")
     for note in context.notes:
         text += "\n       " + note.replace("\n", "\n       ")
     print(text, flush=True)
@@ -350,7 +351,7 @@ def run_all(names, builder):
         for one, mode in failed:
             print("once more: %s [%s]" % (one.name, mode), flush=True)
             first = results[one.name, mode][1].strip().split("\n")[0]
-            results[one.name, mode] = attempt(one, mode, builder)
+            results[one.name, mode] = attempt(one, mode, builder, again=True)
             if results[one.name, mode][0] != "FAIL":
                 again.append("%s [%s]: at first: %s" % (one.name, mode, first))
 

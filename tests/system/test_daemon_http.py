@@ -344,8 +344,8 @@ def without_the_flag(context):
         check(reply.startswith(b"HTTP/1.1 404"), "%s: %s" % (path, reply[:60]))
     check(daemon.end() == 0, "exit status %s" % daemon.process.returncode)
     for text, words in ((None, "No such file"), ("", "no token"), (" \n\n", "no token"),
-                        ("two words\n", "one word"), ("a\nb\n", "one word"), ("\u00e9\n", "one word"),
-                        ("x" * 5000, "too large"), ("x" * 15, "at least 16")):
+                        ("a b c\n", "at least 16"), ("a\nb\n", "at least 16"), ("\u00e9\n", "one word"),
+                        ("x" * 70000, "too large"), ("x" * 128, "at most 127"), ("x" * 15, "at least 16")):
         if text is not None:
             token_file(context, text, name="bad")
         done = context.bpfprof("daemon", "--output", "x", "--allow-remote-profiling",

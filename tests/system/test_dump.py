@@ -23,7 +23,7 @@ MANY = 500
 AT_ONCE = 3
 
 
-@test(modes=MODES)
+@test()
 def frames(context):
     """
     Every way of sleeping, every Python: names, files and lines as the interpreter has them,
@@ -47,7 +47,7 @@ def frames(context):
         merged, ends = python_part(both)
         wrong += ["%s --native: %s" % (sleeper.python, text) for text in compare(truth, merged)]
         wrong += ["%s --native: ends %s" % (sleeper.python, end) for end in ends]
-        if context.mode == "root" and not sleeper.python.free_threaded:
+        if not sleeper.python.free_threaded:
             context.note(against_py_spy(context, sleeper, truth))
         sleeper.end()
     context.note("%d ways of sleeping, %d interpreters: %s" %

@@ -53,6 +53,22 @@ class Pod:
 
 
 @test(modes=CAPS)
+def one_pod(context):
+    """--pod: the calls of its processes and of no other's; refused where none lives there."""
+    containerd = containers.start(context)
+    full = image(context, containerd)
+    pods = [Pod(containerd, full, name + RUN, "launches") for name in ("one-", "other-")]
+    watch = Watch(context, "--json", "-d", "300", "--pod", NAMESPACE + "/one-*")
+    truths = [pod.work() for pod in pods]
+    seen = Seen(watch.end())
+    check_all(seen.process(truths[0]["pid"]), truths[0])
+    pids = {one["pid"] for one in seen.whole["processes"]}
+    check(truths[1]["pid"] not in pids, "calls of another pod: %s" % pids)
+    run = context.bpfprof("gpu", "--once", "--pod", NAMESPACE + "/none").expect(4)
+    check("no process on this node lives there" in run.text, run.text)
+
+
+@test(modes=CAPS)
 def one_layer(context):
     """A container from before and one from later: both exact, one library, each pod has its calls."""
     containerd = containers.start(context)

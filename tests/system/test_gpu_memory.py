@@ -232,6 +232,26 @@ def wild(context):
 
 
 @test()
+def two_devices(context):
+    """What is on one GPU is a device of its own: by the tensors, or where the memory was made; else it is not known."""
+    truth, _, snapshot = history(context, "devices", "--tensors")
+    check([(one["pid"], one.get("gpu")) for one in snapshot["processes"]] ==
+          [(truth["pid"], gpu) for gpu in (0, 1, None)], str(snapshot["processes"]))
+    for one, trace in zip(snapshot["processes"], snapshot["device_traces"]):
+        events = [event for event in truth["events"] if event["device"] == one.get("gpu")]
+        check(len(events) > 3, str(truth))
+        # Memory by handle without a tensor is one block.
+        found = [(event["action"], event["addr"], event["size"]) for event in trace
+                 if not (event["action"] == "alloc" and is_in(event["frames"], "py_map"))]
+        check(found == [(event["action"], event["addr"], event["size"]) for event in events], "%s, not %s" % (found, events))
+        segments = [segment for segment in snapshot["segments"] if segment["device"] == one["device"]]
+        Replay(segments, trace)
+        check({segment["address"] for segment in segments} == {
+            int(va) for va in truth["segments"] if any(event["addr"] == int(va) and event["action"].startswith("segment")
+                                                       for event in events)}, "segments of %s" % one)
+
+
+@test()
 def two_processes(context):
     """Each is a device of its own."""
     callers = [Caller(context, "driver", script="gpu_history.py", env={"SEED": str(seed), "RANK": str(seed)})

@@ -22,14 +22,14 @@ CROWD, OF_ONE_TENANT = 200, 192  # libraries
 NR_MANY = 36  # processes: more than are hooked one by one
 
 
-def hooked_at(process):
-    """Breakpoints in the code of libcuda as the process has it, copies that are its own; by offset."""
+def hooked_at(process, library="libcuda"):
+    """Breakpoints in the code of a library as the process has it, copies that are its own; by offset."""
     found = []
     with open("/proc/%d/maps" % process.pid, encoding="ascii") as maps, \
             open("/proc/%d/mem" % process.pid, "rb", buffering=0) as memory:
         for line in maps:
             fields = line.split()
-            if len(fields) < 6 or "x" not in fields[1] or "libcuda" not in fields[5]:
+            if len(fields) < 6 or "x" not in fields[1] or library not in fields[5]:
                 continue
             start, end = (int(part, 16) for part in fields[0].split("-"))
             memory.seek(start)
@@ -93,6 +93,32 @@ def threads_of_one(context):
     """Calls of threads are those of their process, on every kernel."""
     _, truth, seen = watched(context, "threads")
     check_all(seen.process(truth["pid"]), truth)
+
+
+EXECUTES = """#!%s
+import ctypes, os, sys, threading
+ctypes.CDLL(%r)
+print("ready", flush=True)
+sys.stdin.readline()
+threading.Thread(target=os.execv, args=(%r, [%r, *sys.argv[1:]])).start()
+"""
+
+
+@test()
+def executed_by_thread(context):
+    """A thread that is not the first one executes a program: it takes the place of the first one, and is hooked again."""
+    where = fakes(context)
+    script = context.path("executes")
+    with open(script, "w", encoding="utf-8") as file:
+        file.write(EXECUTES % (python(context), where.cuda, where.program, where.program))
+    os.chmod(script, 0o755)
+    caller = Caller(context, "launches", program=script)
+    watch = Watch(context, "-v", "--json", "-d", "120", "-p", caller.pid)
+    caller.say("go")
+    check(caller.line() == "ready", "it did not execute the program")
+    watch.wait_for(r"(?s)(hooked \S*libcuda\S*: \d+ functions, in pid %d\n.*){2}" % caller.pid)
+    truth = caller.work()
+    check_all(Seen(watch.end()).process(caller.pid), truth)
 
 
 @test()

@@ -82,8 +82,10 @@ def contents(context):
     check(all(one.isfile() or one.isdir() for one in entries.values()), "links or devices in it")
     check(all((one.uid, one.gid, one.mode & 0o7022) == (0, 0, 0) for one in entries.values()),
           "somebody else's, or writable")
+    # It is there where musl-gcc is.
+    standins = {"/bin/py-spy"} & files
     same("programs and libraries", {name for name in files if entries[name].mode & 0o111},
-         {"/bin/bpfprof", *containers.libraries_of_bpfprof(BPFPROF)})
+         {"/bin/bpfprof", *standins, *containers.libraries_of_bpfprof(BPFPROF)})
     rest = {name for name in files if not entries[name].mode & 0o111}
     odd = [name for name in rest if not re.match(
         r"/lib/terminfo/\w/[\w-]+$|/usr/share/doc/[\w.+-]+/copyright$|"
@@ -106,6 +108,16 @@ def contents(context):
     build(context)
     with open(path, "rb") as file:
         check(first == file.read(), "twice, and not the same bytes")
+
+
+@test(modes=("root",))
+def without_standins(context):
+    """Without the static program: one line says so."""
+    program = context.path("bpfprof")
+    os.symlink(BPFPROF, program)
+    path, said = build(context, "--program", program)
+    check(sum("without /bin/py-spy" in line for line in said.splitlines()) == 1, said)
+    check("/bin/py-spy" not in Archive(path).entries(), "it is there")
 
 
 @test(modes=("root",))

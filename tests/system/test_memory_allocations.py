@@ -8,9 +8,12 @@ import signal
 import subprocess
 import time
 
+from dumps import wait_for
 from harness import ROOT, Skip, check, test
 from pprof import Pprof
-from test_memory import MIB, PIPES, UNITS, Holder, Memory, compare
+from test_gpu_scope import hooked_at
+from test_memory import DEVIATIONS, MIB, PIPES, UNITS, WITHIN, Holder, Memory, compare
+from test_lost import wait_state
 from test_python import spawn
 from test_wall import some_pythons
 
@@ -50,9 +53,9 @@ class Allocator:
 class Allocations(Memory):
     """A recording of allocations that goes on until it is ended, and its results."""
 
-    def __init__(self, context, *args, slowdown=0, sample=SAMPLE):
+    def __init__(self, context, *args, slowdown=0, sample=SAMPLE, env=None):
         super().__init__(context, "--allocations", "--max-slowdown", slowdown, *args,
-                         sample=sample)
+                         sample=sample, env=env)
 
     def table(self, pid):
         """The held bytes of the table of one process, by function without its line."""
@@ -110,6 +113,39 @@ def functions(context):
     check(folded == sum(memory.values(program.pid, "inuse_space/bytes").values()),
           "the collapsed stacks have %d bytes" % folded)
     check(memory.table(program.pid)["big"] == 100 * MIB, memory.done.out.decode())
+
+
+SIZE_LIMITS = (256, 4 << 10, 64 << 10, 1 << 20)
+CLASSES = re.compile(r"^((?: +(?:\.|<1|\d+)){12})  (\w+)", re.M)
+
+
+@test()
+def classes(context):
+    """The table has the size of blocks and the time until they were freed, as the program itself measured them."""
+    process = context.spawn([context.helper("lives", "lives.c", "-pthread"), "60"], **PIPES)
+    pid = int(process.stdout.readline())
+    memory = Allocations(context, "-p", pid)
+    process.stdin.write("\n")
+    process.stdin.flush()
+    truth = {}
+    for _ in range(6):
+        name, *numbers = process.stdout.readline().split()
+        truth[name] = list(map(int, numbers))
+    memory.end()
+    text = memory.done.out.decode()
+    found = {name: [0.5 if word == "<1" else float(word.replace(".", "0")) for word in words.split()]
+             for words, name in CLASSES.findall(text)}
+    check(set(truth) <= set(found), text)
+    for name, (size, allocated, *lives) in truth.items():
+        sizes = [0] * 5
+        sizes[sum(size >= limit for limit in SIZE_LIMITS)] = allocated
+        true = [100 * part / allocated for part in sizes + lives + [allocated - sum(lives)]]
+        slack = 100 * max(WITHIN, DEVIATIONS * (memory.sample / allocated) ** 0.5 / 2)
+        check(all(abs(a - b) <= slack for a, b in zip(found[name], true)),
+              "%s: %s, true %s, slack %.1f: %s" % (name, found[name], true, slack, text))
+        context.note("%s %s" % (name, " ".join("%.0f" % part for part in true)))
+    counts = memory.stats["memory"]
+    check(counts["block_lives_estimated"] <= 20, "%s" % counts)
 
 
 @test()
@@ -366,6 +402,23 @@ def children(context):
 
 
 @test()
+def exec_of_threads(context):
+    """Any thread may execute another program, which is then watched as if the first one had."""
+    program = Allocator(context)
+    memory = Allocations(context, "-p", program.pid)
+    program.run("big", 32)
+    for _ in range(2):
+        program.process.stdin.write("thread-exec 0\n")
+        program.process.stdin.flush()
+        program.answer()
+        time.sleep(0.5)  # until the program is hooked again
+        program.held = dict.fromkeys(program.held, 0)
+        program.run("zeroed", 16)
+        program.run("grown", 4)
+    memory.end().check(program)
+
+
+@test()
 def own_allocator(context):
     """The malloc of the program itself: longjmp, a realloc that fails, a signal handler that allocates."""
     program = Allocator(context, "-DOWN_MALLOC")
@@ -446,12 +499,16 @@ int main(void) { for (long i = 0;; i++) { spins(); leaks(i); } }
 """
 
 
-def loop_build(context):
-    with open(context.path("loop.c"), "w", encoding="ascii") as file:
-        file.write(LOOP)
-    program = context.path("loop")
-    subprocess.run(["gcc", "-O1", "-o", program, context.path("loop.c")], check=True)
+def program_build(context, name, source):
+    program = context.path(name)
+    with open(program + ".c", "w", encoding="ascii") as file:
+        file.write(source)
+    subprocess.run(["gcc", "-O1", "-o", program, program + ".c"], check=True)
     return program
+
+
+def loop_build(context):
+    return program_build(context, "loop", LOOP)
 
 
 @test()
@@ -471,6 +528,143 @@ def slowdown(context):
     held = sum(memory.values(loop.pid, "inuse_space/bytes").values())
     check(held < allocated / 20, "%d held of %d: %s" % (held, allocated, text))
     context.note("%d windows" % counts["allocation_windows"])
+
+
+STACKS = """
+#include <stdio.h>
+#include <stdlib.h>
+#define NR (1L << 17)
+static void *kept[NR];
+static __attribute__((noinline)) void *zero(long n, int depth);
+static __attribute__((noinline)) void *one(long n, int depth) {
+    void *p = depth ? (n & 1 ? one : zero)(n >> 1, depth - 1) : malloc(4000);
+    __asm__ volatile("" ::: "memory");
+    return p;
+}
+static __attribute__((noinline)) void *zero(long n, int depth) {
+    void *p = depth ? (n & 1 ? one : zero)(n >> 1, depth - 1) : malloc(4000);
+    __asm__ volatile("" ::: "memory");
+    return p;
+}
+int main(void) {
+    setvbuf(stdin, NULL, _IONBF, 0);
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    puts("ready");
+    for (int part = getchar(); part != EOF; part = getchar()) {
+        for (long i = 0; i < NR; i++) {
+            void *p = part == 'f' ? kept[i] : (part == 'o' ? one(0, 0) : zero(i, 17));
+            if (part == 'f' || (part == 's' && i % 6)) free(p); else kept[i] = p;
+        }
+        puts("done");
+    }
+}
+"""
+
+
+@test()
+def many_stacks(context):
+    """The program has 131,072 stacks, and one of six holds blocks: bpfprof keeps to its memory."""
+    program = program_build(context, "stacks", STACKS)
+    for words in (), ("--leaks",):
+        process = context.spawn([program], **PIPES)
+        process.stdout.readline()
+        memory = Allocations(context, "-p", process.pid, *words, sample=4096)
+        process.stdin.write("s")
+        process.stdin.flush()
+        process.stdout.readline()
+        time.sleep(1)
+        stats = memory.end().stats
+        context.note("%.1f MiB, %d stacks, %d blocks have no room" % (
+            stats["agent"]["memory_bytes"] / MIB, len(memory.profile.samples), stats["memory"]["blocks_no_room"]))
+        check(stats["agent"]["memory_bytes"] <= 64 * MIB, "%s" % stats)
+        check(len(memory.profile.samples) > 20000, "%d stacks: %s" % (len(memory.profile.samples), stats))
+        process.kill()
+        process.wait()
+
+
+@test()
+def freed_after_a_doubling(context):
+    """Blocks that outlive a doubling of the bytes per sample: no more than all of them is freed."""
+    process = context.spawn([program_build(context, "stacks", STACKS)], **PIPES)
+    process.stdout.readline()
+    memory = Allocations(context, "-p", process.pid, sample=4096)
+    for part in "of":
+        process.stdin.write(part)
+        process.stdin.flush()
+        process.stdout.readline()
+        time.sleep(1)
+    rows = CLASSES.findall(memory.end().done.out.decode())
+    check([name for _, name in rows] == ["one"], memory.done.out.decode())
+    figures = [float(part.replace("<1", "0").replace(".", "0") or 0) for part in rows[0][0].split()]
+    check(96 <= sum(figures[5:11]) <= 102 and figures[11] <= 4, "%s" % rows)
+
+
+@test()
+def frees_not_reported(context):
+    """Frees while bpfprof does not read the ring: no event of a process is lost, and all blocks are found gone."""
+    process = context.spawn([program_build(context, "stacks", STACKS)], **PIPES)
+    process.stdout.readline()
+    memory = Allocations(context, "-p", process.pid, sample=4096,
+                         env=dict(os.environ, BPFPROF_TEST_RING_BYTES=str(256 << 10)))
+    for part in "of":
+        if part == "f":
+            memory.process.send_signal(signal.SIGSTOP)
+            wait_state(memory.process.pid, "T")
+        process.stdin.write(part)
+        process.stdin.flush()
+        process.stdout.readline()
+        time.sleep(1)
+    memory.process.send_signal(signal.SIGCONT)
+    time.sleep(1)
+    stats = memory.end().stats
+    counts = stats["memory"]
+    check("process_events_lost" not in stats["clock"], "%s" % stats["clock"])
+    check(counts["block_ends_not_reported"] > 5000 and
+          counts["block_lives_estimated"] > 0, "%s" % counts)
+    check(sum(memory.values(process.pid, "inuse_space/bytes").values()) < MIB, memory.done.out.decode())
+    context.note("%d of %d not reported" % (counts["block_ends_not_reported"], counts["blocks_freed"]))
+
+
+FORKS = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void *volatile kept;
+int main(void) {
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    puts("ready");
+    for (int i = getchar(); i != EOF; i = getchar()) {
+        pid_t child = fork();
+        if (!child)
+            for (alarm(60);; usleep(1000)) { kept = malloc(100); free(kept); }
+        printf("%d\\n", child);
+    }
+}
+"""
+
+
+class Forked:
+    def __init__(self, pid):
+        self.pid = pid
+
+
+@test()
+def not_watched_children(context):
+    """The breakpoints that a child has from its parent are taken out of it, if the child is not watched."""
+    process = context.spawn([program_build(context, "forks", FORKS)], **PIPES)
+    process.stdout.readline()
+    memory = Allocations(context, "-p", process.pid, "--no-subprocesses")
+    for _ in range(2):
+        process.stdin.write("\n")
+        process.stdin.flush()
+        child = Forked(int(process.stdout.readline()))
+        context.stack.callback(os.kill, child.pid, signal.SIGKILL)
+        begin = time.monotonic()
+        first = len(hooked_at(child, "libc."))
+        wait_for(lambda child=child: not hooked_at(child, "libc."), "no breakpoints in the child", 20)
+        context.note("%d breakpoints, gone after %.1f s" % (first, time.monotonic() - begin))
+    check(len(hooked_at(process, "libc.")) > 5, "the parent has none")
+    memory.end()
 
 
 @test()

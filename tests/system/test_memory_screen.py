@@ -8,7 +8,7 @@ import threading
 import time
 
 from harness import check, test
-from test_memory import MIB, UNITS, cgroup, in_c
+from test_memory import MIB, UNITS, cgroup, in_c, swap
 from test_top import Terminal
 
 PAIRED = True
@@ -50,6 +50,24 @@ def screen(context):
     text = terminal.ended(0)
     terminal.resize(80, 24)
     check("Process %d" % holder.pid in terminal.screen() or "Process %d" % holder.pid in text, "no table:\n" + text)
+
+
+@test(alone=True)
+def swapped_out(context):
+    """Swapped memory is not anonymous memory that is resident, also where all of it is swapped out."""
+    with swap(context):
+        holder = in_c(context)
+        holder.run("big", 64)
+        terminal = begin(context, holder)
+        terminal.wait_for("[before bpfprof]")
+        holder.run("out", 60)
+        text = terminal.wait_for("MiB in swap; 1 process")
+        found = re.search(r"^([\d.]+) (B|KiB|MiB) anonymous, .*, ([\d.]+) MiB in swap", text, re.M)
+        check(found and float(found[1]) * UNITS[found[2]] < 16 * MIB and float(found[3]) > 50, text)
+        terminal.keys("q")
+        terminal.ended(0)
+        holder.process.kill()
+        holder.process.wait()
 
 
 @test(modes=("root",))

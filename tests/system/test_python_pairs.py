@@ -11,7 +11,7 @@ import time
 
 import python_truth as truth
 from harness import Skip, check, test
-from test_python import CACHE, all_pythons, spawn
+from test_python import CACHE, all_pythons, each_once, spawn
 
 BESIDE = True
 HZ = 499
@@ -106,7 +106,7 @@ def check_all(label, stacks, right, floor=99.0):
 @test(long=True)
 def thrown(context):
     """Coroutines that wait while an exception goes through them run in no C call, and stand in their place."""
-    for python in all_pythons()[0]:
+    for python in each_once(all_pythons()[0]):
         for label, truth_names, stacks, stats, dumped in run(context, python, ("thrown",), ("closed",), ("cancelled",),
                                                       ("managed",)):
             check_all(label, stacks, lambda frames: is_right(frames, truth_names), 98.0)
@@ -117,14 +117,14 @@ def thrown(context):
                 check(stats["reasons"].get(BROKEN, 0) >= (1 - FEW) * total and
                       stats["complete"] <= FEW * total, "%s: %s" % (label, stats))
             shown = [line.split(" (")[0].strip().rpartition(".")[2] for line in
-                     dumped.splitlines() if line.startswith("    ") and " (" in line][::-1]
+                     dumped.partition("\nTask ")[0].splitlines() if line.startswith("    ") and " (" in line][::-1]
             check(shown[:len(truth_names)] == truth_names, "%s: dump says %s, Python %s" % (label, shown, truth_names))
 
 
 @test(long=True)
 def cut(context):
     """A deep recursion shows its innermost frames: whole, or under [truncated], and counted."""
-    for python in all_pythons()[0]:
+    for python in each_once(all_pythons()[0]):
         depths = (900, 3000)
         for depth, (label, truth_names, stacks, stats, _) in zip(depths, run(context, python,
                                                                      *(("deep", depth) for depth in depths))):
@@ -155,7 +155,7 @@ def cut(context):
 @test()
 def many_threads(context):
     """The oldest of more threads than a list is followed for has its frames while it runs Python."""
-    for python in all_pythons()[0]:
+    for python in each_once(all_pythons()[0]):
         if python.version in ((3, 10), (3, 12), (3, 13)) and not python.free_threaded:
             (_, truth_names, stacks, _, _), = run(context, python, ("crowd", 4400))
             check_all(str(python), stacks, lambda frames: is_right(frames, truth_names))
@@ -165,7 +165,7 @@ def many_threads(context):
 def greenlets(context):
     """The stack of a greenlet ends where it begins, whatever lies on the C stack beyond it."""
     tried = 0
-    for python in all_pythons()[0]:
+    for python in each_once(all_pythons()[0]):
         if python.version not in ((3, 8), (3, 10), (3, 12)):
             continue
         folder = os.path.join(CACHE, "greenlet-%s-%s" % (python.name, python.full))
@@ -190,7 +190,7 @@ def greenlets(context):
 def compiled(context):
     """Frames that C code made stand outside of those that Python runs, with a mark and a reason."""
     tried = 0
-    for python in all_pythons()[0]:
+    for python in each_once(all_pythons()[0]):
         include, folder, name = python.ask(
             "import sysconfig as s; print(s.get_path('include'), s.get_config_var('LIBDIR'), "
             "s.get_config_var('LDLIBRARY'))").split()

@@ -2,6 +2,7 @@
 """Ranks of distributed jobs: labels, --by rank, and that nothing else of an environment is ever kept."""
 
 import os
+import re
 import secrets
 import subprocess
 import time
@@ -84,7 +85,7 @@ def shares(context):
     context.note("worst of 3 ranks: %.1f points of %.1f s" % (off, sum(seen) / 1e9))
     check(off <= 5, "%.1f points: %s, own clocks %s" % (off, seen, truth))
     folded = processes(context)
-    counts = [folded.get("rank %d" % n) or folded.get("job %s rank %d" % (number, n), 0)
+    counts = [folded.get("job %s rank %d" % (number, n)) or folded.get("rank %d" % n, 0)
               for n in range(3)]
     off = max(abs(100 * n / sum(counts) - 100 * own / sum(truth))
               for n, own in zip(counts, truth))
@@ -221,3 +222,46 @@ def of_a_container(context):
     found = set(by_labels(context))
     check(found == {("4", None, "6", None, None), ("5", None, "6", None, None)}, str(found))
     check(set(processes(context)) == {"ml/ranks-0"}, str(processes(context)))
+
+
+@test()
+def compared(context):
+    """report --compare names the rank that works more than the others, and the function; a single one it cannot."""
+    number = "78" + str(secrets.randbelow(10 ** 6))
+    ranks = job(context, 60, 10, 70, 10, SLURM_JOB_ID=number)
+    # Other tests have ranks meanwhile.
+    words = [word for pid in ranks for each in descendants(pid) for word in ("-p", each)]
+    context.bpfprof("record", "-F", HZ, "-d", 4, *words, "-o", "x.pb.gz").expect(0)
+    run = context.bpfprof("report", "--compare", "rank", "x.pb.gz").expect(0)
+    lines = run.text.splitlines()
+    context.note(run.text[:700])
+    first = next(line for line in lines[lines.index("") + 1:] if "rank " in line)
+    check(" rank 1" in first, "most differs: " + first)
+    check(any(line.startswith("rank 1") and line.endswith(" differs most:") for line in lines), run.text)
+    more = lines[next(i for i, line in enumerate(lines) if "what is more" in line) + 1]
+    check("**" in more and "ranks.py" in more, more)
+    run = context.bpfprof("report", "--compare", "node", "x.pb.gz").expect(1)
+    check("these files do not have several nodes" in run.text, run.text)
+    run = context.bpfprof("report", "--compare", "rank", "--diff", "x.pb.gz", "x.pb.gz").expect(2)
+    check("--compare: goes with none of" in run.text, run.text)
+
+
+@test()
+def compared_in_part(context):
+    """Ranks without samples are named, two ranks stand beside each other, and ranks of two jobs stay apart."""
+    numbers = ["78" + str(secrets.randbelow(10 ** 6)) for _ in range(2)]
+    ranks = job(context, 60, 30, 30, 30, SLURM_JOB_ID=numbers[0])
+    words = [word for pid in ranks[:2] for word in ("-p", pid)]
+    context.bpfprof("record", "-F", HZ, "-d", 2, *words, "-o", "x.pb.gz").expect(0)
+    text = context.bpfprof("report", "--compare", "rank", "x.pb.gz").expect(0).out.decode()
+    check("\nnot in it: rank 2 of 3 (no samples)\n" in text and "which have no rank" not in text, text)
+    check("differs most" not in text and ("\nrank " not in text or " beside rank " in text), text)
+    other = job(context, 60, 30, 30, SLURM_JOB_ID=numbers[1])
+    words += [word for pid in other for word in ("-p", pid)]
+    context.bpfprof("record", "-F", HZ, "-d", 2, *words, "-o", "y.pb.gz").expect(0)
+    text = context.bpfprof("report", "--compare", "rank", "y.pb.gz").expect(0).out.decode()
+    found = set(re.findall(r"  rank (\d) of job (\d+)", text))
+    check(found == {(rank, number) for rank in "01" for number in numbers}, "%s\n%s" % (found, text))
+    for files, several in ((["x.pb.gz"], False), (["x.pb.gz", "y.pb.gz"], True)):
+        run = context.bpfprof("report", "--compare", "rank", *files).expect(0)
+        check((b"not of the same time" in run.err) == several, run.text)

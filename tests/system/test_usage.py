@@ -91,6 +91,13 @@ def flags_of(context, command):
     return set(re.findall(r"(?m)^  (?:-\w, ){0,2} *(--[a-z][a-z-]+)", text))
 
 
+def flags_of_cluster():
+    """Those of `bpfprof cluster` itself, from the script that it is."""
+    with open(os.path.join(ROOT, "deploy", "k8s", "kubectl-bpfprof"), encoding="utf-8") as file:
+        usage = re.search(r"(?s)\nusage_cluster='(.*?)'\n", file.read()).group(1)
+    return set(FLAG.findall(usage))
+
+
 def command_lines(page):
     """Command and arguments of each: after the program's name, and in the text `record --wall` without it."""
     with open(page, encoding="utf-8") as file:
@@ -108,8 +115,9 @@ def documented(context):
     with open(os.path.join(ROOT, "man", "bpfprof.1"), encoding="utf-8") as file:
         manual = set(FLAG.findall(file.read().replace("\\-", "-")))
     every = set.union(*commands.values())
+    every |= flags_of_cluster()
     check(every <= manual, "not in the man page: %s" % (every - manual))
-    check(manual <= every | NOT_OF_A_COMMAND, "only there: %s" % (manual - every))
+    check(manual <= every | NOT_OF_A_COMMAND, "only there: %s" % (manual - every - NOT_OF_A_COMMAND))
     pages = sorted(glob.glob(os.path.join(ROOT, "docs", "*.md")))
     check(len(pages) > 5, "only %s" % pages)
     lines = [(page, *line) for page in [os.path.join(ROOT, "README.md"), *pages] for line in command_lines(page)]

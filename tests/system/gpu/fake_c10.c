@@ -38,6 +38,14 @@ SEMAPHORE(pytorch_free_semaphore);
 
 static uint64_t next = 0x7f6000000000;
 
+static int8_t tensor_device = 3;
+
+/* Tensors are on that device from now on. */
+API void fake_c10_device(int device)
+{
+	tensor_device = (int8_t)device;
+}
+
 API unsigned int fake_c10_watched(void)
 {
 	return (unsigned int)pytorch_malloc_semaphore + pytorch_free_semaphore;
@@ -52,7 +60,7 @@ API void fake_c10_place(uint64_t va)
 API uint64_t fake_c10_malloc(uint64_t bytes, uint64_t stream)
 {
 	uint64_t va = next;
-	int8_t device = 3;
+	int8_t device = tensor_device;
 
 	next += (bytes + 511) & ~511ULL;
 	if (pytorch_malloc_semaphore)
@@ -65,7 +73,7 @@ API uint64_t fake_c10_malloc(uint64_t bytes, uint64_t stream)
 API uint64_t fake_c10_malloc_inlined(uint64_t bytes, uint64_t stream)
 {
 	volatile uint64_t va = next, size = bytes;
-	int8_t device = 3;
+	int8_t device = tensor_device;
 
 	next += (bytes + 511) & ~511ULL;
 	if (pytorch_malloc_semaphore)

@@ -11,7 +11,7 @@ import os
 import random
 import sys
 import time
-from ctypes import byref, c_uint64
+from ctypes import byref, c_int, c_uint64
 
 MIB = 1 << 20
 STREAM = 0x7e0000001000
@@ -21,6 +21,7 @@ GROWN = {}  # address to the event of a segment, whose stream is that of the fir
 SEGMENTS = {}  # address to [size, where, {address of a block: [size, where, ...]}]
 CUDA, TORCH = (ctypes.CDLL(os.path.join(sys.argv[2], name)) for name in ("libcuda.so.1", "libc10_cuda.so"))
 TORCH.fake_c10_malloc.restype = TORCH.fake_c10_malloc_inlined.restype = c_uint64
+DEVICE = [None]  # that calls name from now on; else they name none
 RANDOM = random.Random(int(os.environ.get("SEED", "1")))
 
 
@@ -32,7 +33,7 @@ def cuda(name, *arguments):
 
 def note(action, va, size, where, stream=0):
     EVENTS.append({"action": action, "addr": va, "size": size, "stream": stream, "where": where,
-                   "time_ns": time.time_ns()})
+                   "time_ns": time.time_ns(), "device": DEVICE[0]})
     return EVENTS[-1]
 
 
@@ -148,9 +149,15 @@ def earlier(bases):
     caching()
 
 
+def py_use(device):
+    DEVICE[0] = device
+    TORCH.fake_c10_device(device)
+
+
 def py_map(va, size):
     handle = c_uint64()
-    cuda("cuMemCreate", byref(handle), size, None, 0)
+    properties = (c_int * 8)(1, 0, 1, DEVICE[0]) if DEVICE[0] is not None else None
+    cuda("cuMemCreate", byref(handle), size, properties, 0)
     cuda("cuMemMap", va, size, 0, handle.value, 0)
     cuda("cuMemRelease", handle.value)
     GROWN[va] = note("segment_map", va, size, "py_map")
@@ -182,6 +189,49 @@ def busy():
     py_tensor(base + MIB, 2 * MIB)
     TORCH.fake_c10_churn(c_uint64(base), c_uint64(512), int(os.environ["ROUNDS"]))
     py_tensor(base + 5 * MIB, 2 * MIB)
+
+
+def devices():
+    """Two devices in one address space, in turn: segments with tensors, memory by handle, and memory of neither."""
+    bases = []
+    for device in (1, 0):
+        py_use(device)
+        bases.append(py_grow(20 * MIB))
+        py_tensor(bases[-1], 2 * MIB + 512 * device)
+    for i, device in enumerate((1, 0, 1)):
+        py_use(device)
+        py_map(RESERVED + 20 * i * MIB, 20 * MIB)
+        SEGMENTS[RESERVED + 20 * i * MIB] = [20 * MIB, "py_map", {}]
+    for i in range(10):
+        device = RANDOM.choice((0, 1))
+        py_use(device)
+        py_tensor(bases[1 - device] + (3 + i) * MIB, 300000 + i)
+        if i % 2:
+            py_drop(bases[1 - device] + (3 + i) * MIB)
+    py_use(1)
+    py_drop(bases[0])
+    py_shrink(bases[0]) if not blocks_at(bases[0]) else None
+    DEVICE[0] = None
+    py_unbuffer(*py_buffer(4 * MIB))
+    py_buffer(3 * MIB)
+
+
+def phases():
+    """Takes memory and gives it back, with pauses: what is held in each is known."""
+    time.sleep(0.6)
+    first = py_buffer(64 * MIB)
+    time.sleep(0.6)
+    py_unbuffer(*first)
+    base = py_grow(96 * MIB)
+    py_tensor(base, 40 * MIB)
+    time.sleep(0.6)
+    py_map(RESERVED, 32 * MIB)
+    SEGMENTS[RESERVED] = [32 * MIB, "py_map", {}]
+    py_tensor(base + 40 * MIB, 24 * MIB)
+    py_buffer(128 * MIB)
+    time.sleep(0.6)
+    py_drop(base)
+    time.sleep(0.6)
 
 
 def wild():

@@ -355,6 +355,12 @@ NOINLINE static void handled(size_t mib)
 }
 #endif
 
+static void *exec_run(void *argv)
+{
+	execv(((char **)argv)[0], argv);
+	exit(1);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(size_t mib);
@@ -385,6 +391,12 @@ int main(int argc, char **argv)
 		old_held = held;
 		if (!strcmp(name, "exec"))
 			execv(argv[0], argv);
+		if (!strcmp(name, "thread-exec")) { /* by a thread that is not the first one */
+			pthread_t thread;
+
+			pthread_create(&thread, NULL, exec_run, argv);
+			pause();
+		}
 		for (i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
 			if (!strcmp(name, functions[i].name))
 				functions[i].run(mib);

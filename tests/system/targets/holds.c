@@ -157,6 +157,15 @@ NOINLINE static void copies(size_t mib)
 	BARRIER();
 }
 
+/* Asks the kernel to swap out the block that was kept last. */
+NOINLINE static void out(size_t mib)
+{
+	uintptr_t begin = ((uintptr_t)kept[nr_kept - 1] + 4095) & ~4095UL;
+
+	madvise((void *)begin, mib * MIB - 4096, MADV_PAGEOUT);
+	BARRIER();
+}
+
 /* Holds nothing, for that many milliseconds. */
 NOINLINE static void nap(size_t ms)
 {
@@ -170,7 +179,7 @@ static const struct {
 } functions[] = {
 	{ "small", small },   { "big", big },	    { "other", other }, { "zeroed", zeroed },
 	{ "churn", churn },   { "drop", drop },	    { "huge", huge },	{ "moved", moved },
-	{ "shared", shared }, { "copies", copies }, { "nap", nap },
+	{ "shared", shared }, { "copies", copies }, { "nap", nap },	{ "out", out },
 };
 
 /* The lines after `fork` are for the child; the parent sleeps until the child has ended. */

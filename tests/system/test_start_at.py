@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""--start-at: record, gpu and memory begin at a given moment of the machine's clock."""
+
+import json
+import os
+import signal
+import time
+
+from gpu_truth import Caller
+from harness import check, test
+
+LEAST = 4  # seconds that a loaded machine needs to be ready
+LATE = 0.010
+# A program that is in another function before the start, while it is recorded, and after the end.
+PROGRAM = """\
+import sys, time
+start, end = float(sys.argv[1]), float(sys.argv[2])
+def before():
+    while time.time() < start: pass
+def during():
+    while time.time() < end: pass
+def after():
+    while True: pass
+before(); during(); after()
+"""
+
+
+def moment():
+    return round(time.time() + LEAST, 3)
+
+
+def kept(context, stats, asked):
+    """Seconds by which the start was late."""
+    check(stats["start_at_seconds"] == asked, "asked for %s: %s" % (asked, stats["start_at_seconds"]))
+    late = stats["start_seconds"] - asked
+    context.note("%.1f ms late" % (1000 * late))
+    check(0 <= late < LATE, "it begins %.4f s late" % late)
+    return late
+
+
+@test()
+def recorded(context):
+    """No sample is from before the moment or from after its end, and those between are all there."""
+    asked = moment()
+    target = context.spawn(["/usr/bin/python3", "-c", PROGRAM, asked, asked + 2])
+    context.bpfprof("record", "-p", target.pid, "-F", 997, "--start-at", "%.3f" % asked, "-d", 2,
+                    "-o", "x.folded", "--stats", "x.json").expect(0)
+    kept(context, context.json("x.json"), asked)
+    samples = dict.fromkeys(("before", "during", "after"), 0)
+    for line in context.text("x.folded").splitlines():
+        for name in samples:
+            if ";%s (" % name in line and not line.startswith("#"):
+                samples[name] += int(line.rpartition(" ")[2])
+    context.note("samples: %s" % samples)
+    check(samples["before"] <= 997 * LATE and samples["after"] <= 997 * LATE, str(samples))
+    check(samples["during"] > 500, str(samples))
+
+
+@test()
+def waits_and_memory(context):
+    """--wall counts no time before the moment, and memory none that was touched before."""
+    asked = moment()
+    target = context.spawn(["/usr/bin/python3", "-c", "import time; time.sleep(600)"])
+    context.bpfprof("record", "--wall", "-p", target.pid, "--start-at", "%.3f" % asked, "-d", 1,
+                    "-o", "x.folded", "--stats", "x.json").expect(0)
+    kept(context, context.json("x.json"), asked)
+    waited = sum(int(line.rpartition(" ")[2]) for line in context.text("x.folded").splitlines()
+                 if not line.startswith("#"))
+    check(0.98e6 < waited < 1.1e6, "%d us of waiting in 1 s" % waited)
+    asked = moment()
+    context.bpfprof("memory", "-p", target.pid, "--start-at", "%.3f" % asked, "-d", 1, "--stats",
+                    "y.json").expect(0)
+    kept(context, context.json("y.json"), asked)
+
+
+@test()
+def gpu_calls(context):
+    """Calls are hooked at the moment, not before: calls that were made earlier are not counted."""
+    caller = Caller(context, "calls")
+    asked = moment()
+    process = context.start("gpu", "--once", "--json", "-p", caller.pid, "--start-at",
+                            "%.3f" % asked, "-d", 1)
+    run = context.finish(process, 60).expect(0)
+    late = json.loads(run.out)["start_seconds"] - asked
+    context.note("all hooks %.1f ms after the moment" % (1000 * late))
+    check(0 <= late < 2, "%.3f s late" % late)
+
+
+@test()
+def a_signal(context):
+    """Ctrl-C before the moment ends it at once, in one sentence, without a file."""
+    process = context.start("record", "--start-at", "%.3f" % (time.time() + 600), "-o", "x.folded")
+    context.sampling(process)
+    process.send_signal(signal.SIGINT)
+    run = context.finish(process, 10).expect(1)
+    check("a signal came before the time of --start-at" in run.text, run.text)
+    check(not os.path.exists(context.path("x.folded")), "a file was written")
+
+
+@test()
+def refused(context):
+    """Moments of the past, and of another day, are refused."""
+    now = time.time()
+    for value, why in (("%.3f" % (now - 1), "is in the past of the clock of this machine ("),
+                       ("%.0f" % (now + 7200), "is more than an hour ahead of the clock"),
+                       ("noon", "must be a number of seconds since 1970"),
+                       ("1.", "must be a number of seconds since 1970"),
+                       ("-1", "must be a number of seconds since 1970")):
+        for command in ("record", "gpu", "memory"):
+            run = context.bpfprof(command, "--start-at", value).expect(2)
+            check(why in run.text and run.text.count("\n") == 1, run.text)
