@@ -35,11 +35,18 @@ def read_only():
 
 
 class Boxed:
-    """PYTHON runs program with arguments in it, until the end of the with statement."""
+    """
+    PYTHON runs program with arguments in it, until the end of the with statement. folders: more of them to see; pod: a
+    namespace and a name; options: of ctr run.
+    """
 
-    def __init__(self, program, *arguments):
+    def __init__(self, program, *arguments, env=None, folders=(), pod=None, options=()):
         self.program = program
         self.arguments = arguments
+        self.env = env or {"HOME": "/tmp"}
+        self.folders = folders
+        self.pod = pod and containers.Pod(pod[1], pod[0])
+        self.options = options
         self.stack = contextlib.ExitStack()
         self.container = None
 
@@ -55,8 +62,8 @@ class Boxed:
             # It ends when there is nothing more to read.
             command = "sleep infinity | exec " + shlex.join([PYTHON, self.program, *self.arguments])
             self.container = containerd.run(
-                image, ["/bin/sh", "-c", command], env={"HOME": "/tmp"}, volumes=[
-                    (path, path, "ro") for path in (*mounted, os.path.dirname(self.program))])
+                image, ["/bin/sh", "-c", command], env=self.env, pod=self.pod, options=self.options, volumes=[
+                    (path, path, "ro") for path in (*mounted, os.path.dirname(self.program), *self.folders)])
             self.stack = stack.pop_all()
         return self
 
