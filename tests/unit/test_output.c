@@ -399,7 +399,7 @@ Test(output, memory_is_that_of_the_profile)
 	struct profile *profile = made_new();
 	const char *null = device("null", "/dev/null", 3);
 	struct rusage before, after;
-	uint32_t stack[DEPTH], i, j;
+	uint32_t stack, i, j;
 	enum output_format format;
 	char name[32];
 
@@ -408,10 +408,11 @@ Test(output, memory_is_that_of_the_profile)
 		snprintf(name, sizeof(name), "function_%u", i);
 		made_native(profile, name, 0, i);
 	}
+	cr_assert_eq(profile_stacks_fit(profile, (size_t)NR_STACKS * DEPTH), 0);
 	for (i = 0; i < NR_STACKS; i++) {
-		for (j = 0; j < DEPTH; j++)
-			stack[DEPTH - 1 - j] = (i >> (j / 8)) * 7919 % 1000;
-		made_sample(profile, 0, made_stack(profile, stack, DEPTH), 1);
+		for (stack = 0, j = 0; j < DEPTH; j++)
+			stack = profile_stack_put(profile, stack, (i >> (j / 8)) * 7919 % 1000);
+		made_sample(profile, 0, stack, 1);
 	}
 	getrusage(RUSAGE_SELF, &before);
 	for (format = OUTPUT_PPROF; format <= OUTPUT_RAW; format++)

@@ -541,14 +541,19 @@ Test(symbolize, many_frames)
 	const size_t distinct = 100003, nr = 2 * distinct; /* a prime number of them */
 	uint64_t *frames = malloc(nr * sizeof(*frames));
 	size_t i, wrong = 0;
+	uint32_t at;
 
 	cr_assert(frames);
 	for (i = 0; i < nr; i++)
 		frames[i] = jit(9, 0x7f0000000000 + i * 7919 % distinct);
 	resolve(frames, nr, "/proc/kallsyms");
 	cr_expect_eq(profile.nr_locations, distinct, "%zu", profile.nr_locations);
-	for (i = 0; i < nr; i++)
-		wrong += location(i)->address != (frames[i] & AGGREGATE_VA_MASK);
+	i = 0;
+	stack_each(at, profile.stack_callers, profile.samples[0].stack) {
+		cr_assert_lt(i, nr);
+		wrong += profile_frame(&profile, at)->address != (frames[i++] & AGGREGATE_VA_MASK);
+	}
+	cr_expect_eq(i, nr);
 	cr_expect_eq(wrong, 0, "%zu of %zu", wrong, nr);
 	free(frames);
 }
