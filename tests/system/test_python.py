@@ -24,7 +24,8 @@ HZ = 997
 SECONDS = 0.45
 EXIT_SECONDS = 0.12  # of CPU time that the end of an interpreter takes at most
 AT_ONCE = 4
-FLOOR, ORDER_FLOOR, UNMERGED_CEILING = 99.9, 99.8, 0.1
+# Of stacks that say that they are whole; of a busy machine's new programs, a few more say that they are cut.
+FLOOR, ORDER_FLOOR, UNMERGED_CEILING, TRUNCATED_CEILING = 99.9, 99.8, 0.1, 0.5
 EARLY_EACH = 2  # samples of a process until it is known that it is Python, in the mean
 CACHE = os.path.join(os.path.dirname(BPFPROF), "pythons")
 
@@ -293,8 +294,9 @@ def judge(context, python, lines, runs=None):
         problems.append("%d samples before it was known what %d processes are" % (
             count[truth.EARLY], processes))
     good = percent(truth.EXACT, truth.CUT_NATIVE)
-    if good < FLOOR:
-        problems.append("%.3f%% exact, %.1f%% expected" % (good, FLOOR))
+    if good + percent(truth.TRUNCATED) < FLOOR or percent(truth.TRUNCATED) > TRUNCATED_CEILING:
+        problems.append("%.3f%% exact, %.1f%% expected; %.3f%% truncated, %.1f%% allowed: %s" % (
+            good, FLOOR, percent(truth.TRUNCATED), TRUNCATED_CEILING, stats["stacks"]["reasons"]))
     # Up to 3.10 each Python frame stands on several C frames: 400 of them are too many to be kept.
     cut = sum(result.counts[truth.CUT_NATIVE] for result in results
               if result.name != "recursion" or python.version > (3, 10))
