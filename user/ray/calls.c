@@ -10,11 +10,7 @@
 #define COMM_MAX 15
 #define CUT_LEN 3 /* "..." */
 
-/*
- * The part behind the last dot outside of brackets, such as `submit` in
- * `MapWorker(Map(a.b)).submit`; or NULL.
- */
-static const char *method_of(const char *title)
+const char *calls_method(const char *title)
 {
 	size_t len = strlen(title), depth = 0, i;
 	const char *method = NULL;
@@ -88,7 +84,7 @@ void calls_lose(struct calls *calls)
 
 void calls_see(struct calls *calls, const char *title, bool wanted, const char *old_comm)
 {
-	const char *method = method_of(title);
+	const char *method = calls_method(title);
 
 	if (calls_is_idle(title)) {
 		class_forget(calls);
@@ -105,7 +101,7 @@ void calls_see(struct calls *calls, const char *title, bool wanted, const char *
 
 bool calls_is_step(const char *title)
 {
-	const char *method = method_of(title);
+	const char *method = calls_method(title);
 
 	return !method || (strcmp(method, "__init__") && strncmp(method, "__ray_", 6));
 }

@@ -38,6 +38,12 @@ void calls_lose(struct calls *calls);
  */
 void calls_see(struct calls *calls, const char *title, bool wanted, const char *old_comm);
 
+/*
+ * The method in a title: the part behind the last dot outside of brackets, such as `submit` in
+ * `ray::MapWorker(Map(a.b)).submit`; or NULL.
+ */
+const char *calls_method(const char *title);
+
 bool calls_is_idle(const char *title); /* of a worker between two tasks; no actor */
 
 /*
