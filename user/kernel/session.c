@@ -22,6 +22,8 @@
 #include "bpfprof.skel.h"
 
 #define RING_BYTES (8U << 20)
+#define RING_SECONDS 4
+#define SAMPLE_BYTES 512 /* of a stack of 60 frames */
 #define NR_ROWS (1U << 21) /* 16 MiB */
 #define NR_MAPPINGS (1U << 16) /* 1.5 MiB */
 /*
@@ -79,11 +81,25 @@ static int maps_shrink(struct session *session)
 	return 0;
 }
 
+/*
+ * Half of the ring is enough for some seconds of samples at a low rate, and for bursts of processes and titles.
+ * Other records, such as calls, waits and pages, have no rate.
+ */
+static uint32_t default_ring_bytes(const struct session *session)
+{
+	const struct session_options *options = &session->options;
+	uint64_t second = (uint64_t)options->hz * session->nr_cpus * SAMPLE_BYTES;
+
+	if (options->gpu || options->waits || options->pages || options->allocations ||
+	    RING_SECONDS * second > RING_BYTES / 2)
+		return RING_BYTES;
+	return RING_BYTES / 2;
+}
+
 static int maps_size(struct session *session)
 {
 	struct bpfprof_bpf *skel = session->skel;
-	uint32_t ring_bytes =
-		session->options.ring_bytes ? session->options.ring_bytes : RING_BYTES;
+	uint32_t ring_bytes = session->options.ring_bytes ?: default_ring_bytes(session);
 
 	session->nr_rows = session->options.nr_rows ? session->options.nr_rows : NR_ROWS;
 	session->nr_mappings = NR_MAPPINGS;
