@@ -33,11 +33,8 @@ static int read_all(struct vmas_job *job, int fd)
 	ssize_t n;
 
 	for (;;) {
-		if (cap - job->len < READ_BYTES) {
-			cap = job->len + READ_BYTES;
-			if (!vec_fit(job->data, cap))
-				return -ENOMEM;
-		}
+		if (vec_grow(job->data, job->len + READ_BYTES, cap, VEC_BOUNDED))
+			return -ENOMEM;
 		n = read(fd, job->data + job->len, READ_BYTES);
 		if (n < 0 && (errno == EINTR || errno == EAGAIN))
 			continue;

@@ -28,6 +28,7 @@
 /* Held ones, and those that were freed, but whose report has not been read yet or was lost. */
 #define MAX_BLOCKS (2 * BPFPROF_MAX_HELD_BLOCKS)
 #define MAX_ACCOUNTS 16384
+#define MAX_REPORTED 8 /* a watched program may start many others */
 #define FIRST_SUMS 256
 #define CALL_COST                                                                                  \
 	1.25 /* of a probe among other work, in probes of the measurement, which finds warm caches */
@@ -473,11 +474,11 @@ static int look_at(struct allocations *a, uint32_t pid, bool end)
 /* Blocks that are held now have outlived their window: their free may not be seen later. */
 static void window_end(struct allocations *a, struct allocation_account *account)
 {
-	if (!account->slowdown.windows)
+	if (!account->slowdown.windows && a->nr_reported < MAX_REPORTED)
 		log_info("pid %u: its calls of the allocator would cost it more than %.0f%%, so "
-			 "they are "
-			 "watched in windows",
-			 account->own_pid, 100 * a->rules.max);
+			 "they are watched in windows%s",
+			 account->own_pid, 100 * a->rules.max,
+			 ++a->nr_reported < MAX_REPORTED ? "" : "; others are not reported");
 	alloc_probes_set(a->probes, account->key.pid, false);
 	if (look_at(a, account->key.pid, false))
 		log_debug("allocations: a look failed");

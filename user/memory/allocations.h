@@ -56,6 +56,7 @@ struct allocations {
 	uint64_t early_ns, look_bytes,
 		look_kernel_bytes; /* of the last look, and held_blocks_bytes() then */
 	uint64_t nr_looks;
+	unsigned int nr_reported; /* processes whose windows were reported */
 	uint64_t nr_blocks_full, nr_accounts_full, nr_lost, nr_windows, nr_lives_estimated;
 	uint64_t
 		nr_unkept; /* blocks that are counted in nr_blocks_full, and that a look has not dropped yet */
