@@ -191,6 +191,7 @@ Test(ray_calls, odd_names)
 {
 	static const char *const names[] = { "", ".", "..", "Trainer.", ".fit", "Trainer..fit" };
 	uint32_t at = worker(7, "ray::Trainer.save"), odd = worker(8, "ray::(.a)(");
+	uint32_t none = worker(9, STRTAB_OVERFLOW);
 	size_t i;
 
 	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -200,6 +201,9 @@ Test(ray_calls, odd_names)
 	cr_assert_eq(ray_calls_name(p), 0);
 	for (i = 0; i < 2 * sizeof(names) / sizeof(names[0]); i++)
 		cr_expect(!strncmp(task_of(i), "ray::", 5), "%s", task_of(i));
+	made_add(p, none, 1, fit, raylet);
+	cr_assert_eq(ray_calls_name(p), 0);
+	cr_expect_str_eq(task_of(i), STRTAB_OVERFLOW);
 	cr_expect_str_eq(task_of(0), "ray::Trainer.save");
 	cr_expect_str_eq(task_of(6), "ray::Trainer.save", "a method without a name is none");
 }

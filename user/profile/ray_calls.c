@@ -150,6 +150,12 @@ static size_t class_len(const char *title)
 	return method ? (size_t)(method - title) - 1 : strlen(title);
 }
 
+/* "" and "(too many names)" are no titles. */
+static bool has_title(const struct profile *p, const struct profile_process *process)
+{
+	return process->task && text_begins(strtab_get(p->strings, process->task), TITLE_PREFIX);
+}
+
 /* Collects the titles that the processes had. */
 static int titles_collect(struct namer *n)
 {
@@ -161,7 +167,7 @@ static int titles_collect(struct namer *n)
 
 	for (i = 0; i < p->nr_processes; i++) {
 		process = &p->processes[i];
-		if (!process->task)
+		if (!has_title(p, process))
 			continue;
 		title = title_put(n, process->kernel_pid, process->task);
 		if (!title)
@@ -267,12 +273,12 @@ static uint32_t title_by_stack(struct namer *n, const struct profile_sample *sam
 	return title && (title->process || class_is_of(text, len, function)) ? ret : 0;
 }
 
-static bool has_titles(const struct profile *p)
+static bool any_has_title(const struct profile *p)
 {
 	size_t i;
 
 	for (i = 0; i < p->nr_processes; i++)
-		if (p->processes[i].task)
+		if (has_title(p, &p->processes[i]))
 			return true;
 	return false;
 }
@@ -287,12 +293,12 @@ int ray_calls_name(struct profile *p)
 	uint32_t text, process;
 	int err = 0;
 
-	if (!has_titles(p))
+	if (!any_has_title(p))
 		return 0;
 	n.parts = calloc(p->nr_locations + 1, sizeof(*n.parts));
 	err = n.parts ? titles_collect(&n) : -ENOMEM;
 	for (sample = p->samples; !err && sample < p->samples + p->nr_samples; sample++) {
-		if (!p->processes[sample->process].task)
+		if (!has_title(p, &p->processes[sample->process]))
 			continue;
 		text = title_by_stack(&n, sample);
 		process = text ? process_titled(&n, sample->process, text) : 0;
