@@ -111,6 +111,8 @@ Test(ray_calls, loop_without_a_method)
 	made_add(p, at, 1, run_once, raylet, bootstrap);
 	made_add(p, fit_call, 1, spin, bootstrap); /* a thread of its own */
 	made_add(p, fit_call, 1, helper, raylet);
+	made_add(p, fit_call, 1, python("Trainer.run", STANDARD "trainer.py"), raylet);
+	made_add(p, fit_call, 1, save, raylet, save, bootstrap);
 	cr_assert_eq(ray_calls_name(p), 0);
 	cr_expect_str_eq(task_of(0), "ray::Trainer");
 	cr_expect_str_eq(task_of(1), "ray::Trainer");
@@ -118,6 +120,8 @@ Test(ray_calls, loop_without_a_method)
 	cr_expect_str_eq(task_of(3), "ray::Trainer.fit");
 	cr_expect_str_eq(task_of(4), "ray::Trainer.fit");
 	cr_expect_str_eq(task_of(5), "ray::Trainer.fit");
+	cr_expect_str_eq(task_of(6), "ray::Trainer.fit", "Python's own functions are no methods");
+	cr_expect_str_eq(task_of(7), "ray::Trainer.fit", "Ray has not called the outermost one");
 	cr_expect_eq(p->nr_processes, 3);
 }
 
