@@ -248,7 +248,10 @@ static void awaiters_walk(struct scene *scene)
 		if (!await_running(&w, &m->reader) && w.source.left > AWAIT_DICT_ENTRIES)
 			abort();
 	}
-	if (w.nr_candidates > AWAIT_CANDIDATES)
+	await_frames_begin(&w);
+	for (int step = stop = 0; step < AWAIT_RUNNING_STEPS && !stop; step++)
+		stop = await_step(&w, &m->layout, &m->reader, room);
+	if (w.nr_candidates > AWAIT_CANDIDATES || w.nr_found > w.nr_candidates)
 		abort();
 }
 
