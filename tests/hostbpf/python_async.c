@@ -5,6 +5,8 @@
 
 #define SET_ENTRIES 8
 #define FRAME_BYTES 768
+#define FIELD_AT 56 /* of the awaited object in one of Cython, behind the header */
+#define DESCRIBED_BYTES 136
 #define CYTHON_TYPE(name) "_cython_3_0_12." name
 
 /* As 3.14 describes them. */
@@ -72,27 +74,6 @@ static void stack_set(struct made_objects *m, uint64_t frame, uint64_t top)
 		made_put_u64(m, frame + l->frame_stack_base, top);
 }
 
-uint64_t made_coroutine(struct made_objects *m, const char *type, uint64_t awaited)
-{
-	const struct python_heap_layout *l = &m->heap.objects;
-	uint64_t va = made_object(m, type, 0, 256 + FRAME_BYTES), code = code_make(m), frame;
-
-	if (l->stack_form <= PYTHON_STACK_DEPTH)
-		made_put_u64(m, va + l->gen_frame, made_alloc(m, FRAME_BYTES));
-	frame = frame_of(m, va);
-	made_put_u64(m, frame + m->layout.frame_code, code);
-	if (m->layout.chain == PYTHON_CHAIN_OBJECTS)
-		made_put_u32(m, frame + m->layout.frame_lasti, 2);
-	else
-		made_put_u64(m, frame + m->layout.frame_lasti, code + m->layout.code_adaptive + 2);
-	stack_set(m, frame, made_coroutine_top(m, va));
-	made_put_u64(m, made_coroutine_top(m, va), awaited);
-	return va;
-}
-
-#define FIELD_AT 56 /* where Cython has it, behind the header */
-#define DESCRIBED_BYTES 136
-
 void made_member(struct made_objects *m, uint64_t type, uint32_t number, const char *name,
 		 const struct python_member *member)
 {
@@ -108,6 +89,27 @@ void made_member(struct made_objects *m, uint64_t type, uint32_t number, const c
 	made_put(m, text, name, strlen(name) + 1);
 	made_one.name = text;
 	made_put(m, members + number * sizeof(*member), &made_one, sizeof(made_one));
+}
+
+uint64_t made_coroutine(struct made_objects *m, const char *type, uint64_t awaited)
+{
+	const struct python_member origin = { .type = PYTHON_MEMBER_OBJECT, .flags = 1 };
+	const struct python_heap_layout *l = &m->heap.objects;
+	uint64_t va = made_object(m, type, 0, 256 + FRAME_BYTES), code = code_make(m), frame;
+
+	made_member(m, made_type(m, type, 0), 0, "cr_origin", &origin);
+
+	if (l->stack_form <= PYTHON_STACK_DEPTH)
+		made_put_u64(m, va + l->gen_frame, made_alloc(m, FRAME_BYTES));
+	frame = frame_of(m, va);
+	made_put_u64(m, frame + m->layout.frame_code, code);
+	if (m->layout.chain == PYTHON_CHAIN_OBJECTS)
+		made_put_u32(m, frame + m->layout.frame_lasti, 2);
+	else
+		made_put_u64(m, frame + m->layout.frame_lasti, code + m->layout.code_adaptive + 2);
+	stack_set(m, frame, made_coroutine_top(m, va));
+	made_put_u64(m, made_coroutine_top(m, va), awaited);
+	return va;
 }
 
 uint64_t made_described(struct made_objects *m, const char *type, const char *field,

@@ -276,7 +276,7 @@ Test(python_awaiters, running_of_cython)
 		roots[3] = async.roots[0];
 		made_put_u64(&made,
 			     made_type(&made, "Bad", 0) + made.heap.objects.type_members,
-			     wild[0]);
+			     MADE_END);
 		for (int i = 0; i < 4; i++) {
 			made_put_u64(&made, async.tasks[2] + w.a.task_coro, roots[i]);
 			await_candidate(&w, &made.reader, async.tasks[2]);
@@ -289,6 +289,28 @@ Test(python_awaiters, running_of_cython)
 		cr_assert_eq(w.frames[2], await_frame_of(&w, &made.reader, async.outer));
 		cr_assert_eq(w.frames[3], w.frames[2]);
 		cr_assert(!w.cut);
+	}
+}
+
+/* The fields of a type are looked at once in a chain of its objects. */
+Test(python_awaiters, fields_once)
+{
+	FOR_EACH_VERSION(nr)
+	{
+		uint64_t coroutine, first, second;
+
+		tasks_make();
+		coroutine = async.coroutines[1];
+		walk(async.tasks[2]);
+		first = made.nr_reads;
+		for (int i = 0; i < 8; i++)
+			coroutine = made_coroutine(&made, "coroutine", coroutine);
+		made_put_u64(&made, async.tasks[1] + w.a.task_coro, coroutine);
+		walk(async.tasks[2]);
+		second = made.nr_reads - first;
+		cr_assert_eq(w.nr, 5 + 8);
+		/* For each: its type, the name of that, a frame and its values, and the code. */
+		cr_assert_leq(second, 8 * 10, "%u: %llu", nr, (unsigned long long)second);
 	}
 }
 
