@@ -107,6 +107,8 @@ enum bpfprof_await_stop {
 	AWAIT_STOP_SEARCH = 4, /* more callbacks or objects than are looked at */
 	AWAIT_STOP_PYTHON = 5, /* at a task or future that is written in Python */
 	AWAIT_STOP_BAD = 6, /* the memory is no frame */
+	/* No frame of a running task is known: one of Cython, until it is suspended for the first time. */
+	AWAIT_STOP_NO_FRAME = 7,
 	AWAIT_NR_STOPS,
 };
 

@@ -90,7 +90,7 @@ struct await_walk {
 	__u32 python; /* or met a task that is written in Python */
 	__u64 name[AWAIT_NAME_WORDS];
 	__u32 nr_found; /* candidates whose frames were looked for */
-	__u32 pad;
+	__u32 nr_framed; /* candidates that have frames */
 	__u64 read[4];
 	struct python_walk walk; /* of one frame */
 	__u64 words[BPFPROF_MAX_AWAITERS + 1];

@@ -464,14 +464,15 @@ static __always_inline int await_chain(struct await_walk *w,
 static __always_inline void await_running_chain(struct await_walk *w, struct unwind_reader *reader,
 						__u32 kind)
 {
-	__u64 va = w->va;
+	__u64 va = w->va, frame = 0;
 
 	w->va = 0;
 	if (kind == AWAIT_COROUTINE || kind == AWAIT_GENERATOR)
-		w->frames[(w->nr_found - 1) & (AWAIT_CANDIDATES - 1)] =
-			await_frame_of(w, reader, va);
+		frame = await_frame_of(w, reader, va);
 	else if (kind == AWAIT_WRAPPER && await_u64(reader, va + w->a.object_size, &w->va))
 		w->va = 0;
+	w->frames[(w->nr_found - 1) & (AWAIT_CANDIDATES - 1)] = frame;
+	w->nr_framed += frame != 0;
 }
 
 /* Takes the coroutine of the next running task in hand. False: there is none. */
@@ -621,7 +622,7 @@ static __always_inline void await_frames_begin(struct await_walk *w)
 {
 	w->source.role = AWAIT_IS_RUNNING;
 	w->va = w->type = w->undescribed = 0;
-	w->nr_found = 0;
+	w->nr_found = w->nr_framed = 0;
 }
 
 #endif

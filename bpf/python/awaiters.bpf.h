@@ -94,7 +94,10 @@ static __always_inline void awaits_walk(struct reader_ctx *ctx)
 	struct bpfprof_sample *s = &ctx->r->rec.sample;
 	struct await_walk *w = &ctx->r->awaits;
 
-	if (!s->await_at && w->cut) /* this thread may run a task that was left out */
+	/* This thread may run one of these tasks, or one that was left out. */
+	if (!s->await_at && w->nr_framed < w->nr_candidates)
+		s->await_stop = AWAIT_STOP_NO_FRAME;
+	if (!s->await_at && w->cut)
 		s->await_stop = AWAIT_STOP_SEARCH;
 	if (!s->await_at || s->await_stop)
 		return;

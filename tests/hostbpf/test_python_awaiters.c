@@ -288,6 +288,7 @@ Test(python_awaiters, running_of_cython)
 		cr_assert_eq(w.frames[1], 0);
 		cr_assert_eq(w.frames[2], await_frame_of(&w, &made.reader, async.outer));
 		cr_assert_eq(w.frames[3], w.frames[2]);
+		cr_assert_eq(w.nr_framed, 3);
 		cr_assert(!w.cut);
 	}
 }
