@@ -491,7 +491,8 @@ static __always_inline int await_next_running(struct await_walk *w)
 /* Takes the next object in hand, and its type. 0: there is none at this place; positive: one; negative: the end. */
 static __always_inline int await_next(struct await_walk *w, struct unwind_reader *reader)
 {
-	int is_chain = w->source.role == AWAIT_IS_CHAIN, is_running = w->source.role == AWAIT_IS_RUNNING;
+	int is_chain = w->source.role == AWAIT_IS_CHAIN,
+	    is_running = w->source.role == AWAIT_IS_RUNNING;
 
 	w->nr_bases = w->nr_members = w->prefix = 0;
 	w->member = 0;

@@ -274,8 +274,7 @@ Test(python_awaiters, running_of_cython)
 		roots[1] = made_object(&made, "Bad", 0, 64);
 		roots[2] = made_described(&made, "generator", "gi_yieldfrom", async.outer);
 		roots[3] = async.roots[0];
-		made_put_u64(&made,
-			     made_type(&made, "Bad", 0) + made.heap.objects.type_members,
+		made_put_u64(&made, made_type(&made, "Bad", 0) + made.heap.objects.type_members,
 			     MADE_END);
 		for (int i = 0; i < 4; i++) {
 			made_put_u64(&made, async.tasks[2] + w.a.task_coro, roots[i]);
@@ -283,8 +282,7 @@ Test(python_awaiters, running_of_cython)
 		}
 		find_frames();
 		cr_assert_eq(w.stop, AWAIT_STOP_COMPLETE);
-		cr_assert_eq(w.frames[0],
-			     await_frame_of(&w, &made.reader, async.coroutines[1]));
+		cr_assert_eq(w.frames[0], await_frame_of(&w, &made.reader, async.coroutines[1]));
 		cr_assert_eq(w.frames[1], 0);
 		cr_assert_eq(w.frames[2], await_frame_of(&w, &made.reader, async.outer));
 		cr_assert_eq(w.frames[3], w.frames[2]);

@@ -103,7 +103,8 @@ const struct counter aggregate_counters[] = {
 		  "outer "
 		  "tasks are missing" },
 	{ COUNTER_WALK, "async_no_frame", AT(counts.await_stops[AWAIT_STOP_NO_FRAME]),
-	  .help = "`--async`: samples while a task ran whose coroutine, one of Cython, was not suspended "
+	  .help = "`--async`: samples while a task ran whose coroutine, one of Cython, was not "
+		  "suspended "
 		  "yet: tasks that await it are missing" },
 	{ COUNTER_WALK, "ray_titles_too_many", AT(nr_titles_over),
 	  .help = "samples whose title is over the limit: they have the name `ray::(other)`" },

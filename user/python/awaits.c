@@ -269,8 +269,8 @@ void python_awaits_root(struct python_awaits_root *ret, struct python_heap *heap
 	heap->counts.nr_cut += va != 0;
 }
 
-void python_awaits_name(struct python_heap *heap, const struct python_chain_frame *frame,
-			char *ret, size_t bytes)
+void python_awaits_name(struct python_heap *heap, const struct python_chain_frame *frame, char *ret,
+			size_t bytes)
 {
 	const struct python_type *type;
 

@@ -21,7 +21,8 @@ struct python_heap;
 /* The outer end of a chain. */
 struct python_awaits_root {
 	uint64_t frame; /* address of the outermost frame; 0: there is none (any more) */
-	struct python_chain_frame outer[PYTHON_AWAITS_OUTER]; /* the objects above it, outermost first */
+	struct python_chain_frame
+		outer[PYTHON_AWAITS_OUTER]; /* the objects above it, outermost first */
 	uint32_t nr_outer;
 };
 
@@ -38,7 +39,7 @@ void python_awaits_root(struct python_awaits_root *ret, struct python_heap *heap
 			uint64_t coroutine);
 
 /* The text that stands for an object without a frame: "[type]", cut. */
-void python_awaits_name(struct python_heap *heap, const struct python_chain_frame *frame,
-			char *ret, size_t bytes);
+void python_awaits_name(struct python_heap *heap, const struct python_chain_frame *frame, char *ret,
+			size_t bytes);
 
 #endif

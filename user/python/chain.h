@@ -18,7 +18,8 @@
 #define PYTHON_CHAIN_NO_FRAME UINT32_MAX
 
 struct python_chain_frame {
-	uint64_t code; /* address of its code object; of its type for an object that has no frame (awaits.h) */
+	uint64_t
+		code; /* address of its code object; of its type for an object that has no frame (awaits.h) */
 	uint64_t frame_va; /* address of the frame itself, or of that object */
 	uint32_t lasti; /* index of the instruction, BPFPROF_LASTI_NONE, or PYTHON_CHAIN_NO_FRAME */
 };

@@ -117,8 +117,7 @@ static uint32_t coroutine_name(struct reading_async *a)
 	const struct python_chain *chain = &a->reading->chain;
 	const struct python_code *code;
 
-	if (!chain->nr_frames ||
-	    chain->frames[chain->nr_frames - 1].lasti == PYTHON_CHAIN_NO_FRAME)
+	if (!chain->nr_frames || chain->frames[chain->nr_frames - 1].lasti == PYTHON_CHAIN_NO_FRAME)
 		return 0;
 	code = python_code_cache_get(a->python->codes, chain->frames[chain->nr_frames - 1].code,
 				     NULL);
