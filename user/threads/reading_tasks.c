@@ -101,7 +101,7 @@ static int order_make(struct reading_async *a)
 	return err;
 }
 
-/* An awaitable at the end that is neither a future nor has a Python frame: of Cython, for example. */
+/* An awaitable at the end that is no future and leads to nothing: of a module in C, for example. */
 static void end_mark(struct reading_async *a, uint64_t end, char text[DUMP_MARKER_BYTES])
 {
 	const struct python_type *type;

@@ -261,7 +261,7 @@ static uint64_t nr_unread(const struct walk *w)
 
 /*
  * Does the chain of a suspended task not end at the future that it waits for? Then they are of different moments. The
- * chains of some coroutines, such as those of Cython, end before that: they have no frames.
+ * chain ends before that at a coroutine of another compiler than Cython whose type does not describe what it awaits.
  */
 static bool is_torn(const struct walk *w, const struct python_async_task *task, uint64_t end)
 {
