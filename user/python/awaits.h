@@ -21,8 +21,8 @@ struct python_heap;
 /* The outer end of a chain. */
 struct python_awaits_root {
 	uint64_t frame; /* address of the outermost frame; 0: there is none (any more) */
-	struct python_chain_frame
-		outer[PYTHON_AWAITS_OUTER]; /* the objects above it, outermost first */
+	/* The objects above it, outermost first. */
+	struct python_chain_frame outer[PYTHON_AWAITS_OUTER];
 	uint32_t nr_outer;
 };
 
