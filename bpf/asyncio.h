@@ -26,11 +26,30 @@ enum python_stack_form {
 	PYTHON_STACK_POINTER, /* a pointer behind the last value (3.14+) */
 };
 
+/*
+ * Element of tp_members: a field that a type written in C describes. It is the same in all versions
+ * (PyMemberDef). The name of the last one is 0.
+ */
+struct python_member {
+	__u64 name; /* address of a C string */
+	__u32 type;
+	__u32 pad;
+	__u64 offset;
+	__u32 flags;
+	__u32 pad2;
+	__u64 doc;
+};
+
+#define PYTHON_MEMBER_OBJECT 6 /* type: a reference, or NULL (T_OBJECT) */
+#define PYTHON_MEMBER_READONLY 1 /* flags */
+#define PYTHON_MAX_MEMBERS 32 /* of a type that are looked at */
+
 /* The fields of struct python_heap_layout (user/python/heap_layout.h) that BPF needs. */
 #define BPFPROF_ASYNC_OFFSETS(X)                                                                   \
 	X(object_type)                                                                             \
 	X(object_size)                                                                             \
 	X(type_name)                                                                               \
+	X(type_members)                                                                            \
 	X(type_base)                                                                               \
 	X(list_size)                                                                               \
 	X(list_items)                                                                              \
@@ -88,6 +107,8 @@ enum bpfprof_await_stop {
 	AWAIT_STOP_SEARCH = 4, /* more callbacks or objects than are looked at */
 	AWAIT_STOP_PYTHON = 5, /* at a task or future that is written in Python */
 	AWAIT_STOP_BAD = 6, /* the memory is no frame */
+	/* No frame of a running task is known: one of Cython, until it is suspended for the first time. */
+	AWAIT_STOP_NO_FRAME = 7,
 	AWAIT_NR_STOPS,
 };
 

@@ -8,6 +8,7 @@
 
 #define AWAIT_CANDIDATES 8 /* tasks that run at once in a process; a power of two */
 #define AWAIT_STEPS 1024
+#define AWAIT_RUNNING_STEPS 128 /* from the running tasks to the frames of their coroutines */
 #define AWAIT_DICT_ENTRIES 32 /* of the dict of running tasks, the newest */
 #define AWAIT_SOURCES 16 /* a power of two */
 #define AWAIT_MAX_DEPTH 4 /* futures that wait for futures */
@@ -26,6 +27,7 @@ enum await_kind {
 	AWAIT_COROUTINE, /* suspended only where it awaits */
 	AWAIT_GENERATOR, /* may be suspended at a plain yield, too */
 	AWAIT_WRAPPER, /* its first word is the awaited object */
+	AWAIT_PREFIXED, /* a type of Cython: its name goes on behind w->prefix */
 	AWAIT_TASK, /* of _asyncio */
 	AWAIT_FUTURE,
 	AWAIT_FUNCTION,
@@ -41,6 +43,7 @@ enum await_kind {
 /* The walk holds an object in hand for one of these purposes. */
 enum await_role {
 	AWAIT_IS_CHAIN, /* part of a chain of coroutines */
+	AWAIT_IS_RUNNING, /* part of that of a running task, down to its first frame */
 	AWAIT_IS_CALLBACK,
 	AWAIT_IS_ENTRY, /* a tuple whose first item is a callback */
 	AWAIT_IS_LIST, /* of these */
@@ -64,15 +67,19 @@ struct await_source {
 struct await_walk {
 	struct bpfprof_async a;
 	__u64 tasks[AWAIT_CANDIDATES]; /* tasks that run in the process */
-	__u64 frames[AWAIT_CANDIDATES]; /* of their coroutines */
+	__u64 frames[AWAIT_CANDIDATES]; /* their coroutines, then the outermost frames of these */
 	__u64 task; /* the task whose awaiter is looked for */
 	__u64 va; /* the object in hand */
 	__u64 exact; /* its type */
 	__u64 type; /* the class to look at next: exact or a base of it; 0: none yet */
+	__u64 member; /* address of the field that exact describes next; 0: none */
+	__u64 undescribed; /* a type whose fields were looked at: none is that of the awaited object */
 	struct await_source source; /* of the object in hand */
 	struct await_source sources[AWAIT_SOURCES];
 	__u32 nr_sources;
 	__u32 nr_bases;
+	__u32 nr_members;
+	__u32 prefix; /* bytes of the name of the type that are skipped */
 	__u32 nr_candidates;
 	__u32 nr_tasks; /* that await */
 	__u32 nr; /* words */
@@ -82,7 +89,9 @@ struct await_walk {
 	__u32 cut; /* or left some out */
 	__u32 python; /* or met a task that is written in Python */
 	__u64 name[AWAIT_NAME_WORDS];
-	__u64 read[3];
+	__u32 nr_found; /* candidates whose frames were looked for */
+	__u32 nr_framed; /* candidates that have frames */
+	__u64 read[4];
 	struct python_walk walk; /* of one frame */
 	__u64 words[BPFPROF_MAX_AWAITERS + 1];
 };

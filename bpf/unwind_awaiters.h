@@ -14,88 +14,12 @@
  * From 3.14 on a task has the task that awaits it. Before, its callbacks lead there, as in
  * user/python/async_edges.c: a method of the awaiting task, which has the future among its fields as proof; a
  * closure (gather, wait, shield) or a partial (wait_for) that holds a future, whose callbacks lead on; a method
- * of a TaskGroup, which has its task. Types are compared by their names. All memory is the target's: each step
+ * of a TaskGroup, which has its task. Coroutines of Cython have no frames, but their types describe the field with
+ * the awaited object. Types are compared by their names. All memory is the target's: each step
  * reads a few words, and the caller bounds the number of steps.
  */
 
-#include "await_walk.h"
-
-static __always_inline int await_u64(struct unwind_reader *reader, __u64 va, __u64 *dst)
-{
-	return python_plausible(va) ? unwind_read(reader, va, dst, 8) : -1;
-}
-
-/* The part of a word before its first zero byte. */
-static __always_inline __u64 await_text(__u64 word, int *ended)
-{
-	__u64 zero = (word - 0x0101010101010101ULL) & ~word & 0x8080808080808080ULL;
-
-	if (*ended)
-		return 0;
-	if (!zero)
-		return word;
-	*ended = 1;
-	return word & (((zero & -zero) >> 7) - 1);
-}
-
-/* Reads a name, filled up with zeros. A name may end just before a page that cannot be read. */
-static __always_inline int await_name(struct await_walk *w, struct unwind_reader *reader, __u64 va)
-{
-	__u32 left = 4096 - (va & 4095);
-	int i, ended = 0;
-
-	w->name[0] = w->name[1] = w->name[2] = w->name[3] = 0;
-	if (!python_plausible(va))
-		return -1;
-	if (unwind_read(reader, va, w->name, sizeof(w->name)) &&
-	    (left >= sizeof(w->name) || unwind_read(reader, va, w->name, left & 31)))
-		return -1;
-	for (i = 0; i < AWAIT_NAME_WORDS; i++)
-		w->name[i] = await_text(w->name[i], &ended);
-	return 0;
-}
-
-#define AWAIT_NAMED(name, text) await_is(name, (const char[32]){ text })
-
-static __always_inline int await_is(const __u64 *name, const char *text)
-{
-	__u64 wanted[AWAIT_NAME_WORDS];
-
-	__builtin_memcpy(wanted, text, sizeof(wanted));
-	return name[0] == wanted[0] && name[1] == wanted[1] && name[2] == wanted[2] &&
-	       name[3] == wanted[3];
-}
-
-static __always_inline __u32 await_named(const __u64 *n)
-{
-	if (AWAIT_NAMED(n, "coroutine") || AWAIT_NAMED(n, "async_generator"))
-		return AWAIT_COROUTINE;
-	if (AWAIT_NAMED(n, "generator"))
-		return AWAIT_GENERATOR;
-	if (AWAIT_NAMED(n, "coroutine_wrapper") || AWAIT_NAMED(n, "async_generator_asend") ||
-	    AWAIT_NAMED(n, "async_generator_athrow") || AWAIT_NAMED(n, "anext_awaitable") ||
-	    AWAIT_NAMED(n, "_asyncio.FutureIter"))
-		return AWAIT_WRAPPER;
-	if (AWAIT_NAMED(n, "_asyncio.Task"))
-		return AWAIT_TASK;
-	if (AWAIT_NAMED(n, "_asyncio.Future"))
-		return AWAIT_FUTURE;
-	if (AWAIT_NAMED(n, "function"))
-		return AWAIT_FUNCTION;
-	if (AWAIT_NAMED(n, "functools.partial"))
-		return AWAIT_PARTIAL;
-	if (AWAIT_NAMED(n, "method"))
-		return AWAIT_METHOD;
-	if (AWAIT_NAMED(n, "builtin_function_or_method"))
-		return AWAIT_BUILTIN;
-	if (AWAIT_NAMED(n, "TaskWakeupMethWrapper"))
-		return AWAIT_WAKEUP;
-	if (AWAIT_NAMED(n, "TaskGroup"))
-		return AWAIT_GROUP;
-	if (AWAIT_NAMED(n, "list"))
-		return AWAIT_LIST;
-	return AWAIT_OTHER;
-}
+#include "await_names.h"
 
 /* Returns the kind of the class w->type. *base is its base class, or 0. */
 static __always_inline __u32 await_kind(struct await_walk *w, struct unwind_reader *reader,
@@ -105,11 +29,17 @@ static __always_inline __u32 await_kind(struct await_walk *w, struct unwind_read
 	__u32 kind;
 
 	*base = 0;
-	if (await_u64(reader, w->type + w->a.type_name, &name) || await_name(w, reader, name))
+	if (await_u64(reader, w->type + w->a.type_name, &name) ||
+	    await_name(w, reader, name + w->prefix))
 		return AWAIT_OTHER;
 	kind = await_named(w->name);
+	if (w->prefix) /* coroutines of Cython have no frames */
+		return kind == AWAIT_WRAPPER ? kind : AWAIT_OTHER;
 	if (kind != AWAIT_OTHER)
 		return kind;
+	w->prefix = await_prefix(w->name);
+	if (w->prefix)
+		return AWAIT_PREFIXED;
 	if (await_u64(reader, w->type + w->a.type_base, base))
 		*base = 0;
 	/* The last class but object, if it is a class of asyncio in Python. */
@@ -477,6 +407,44 @@ static __always_inline int await_coroutine(struct await_walk *w,
 	return 0;
 }
 
+/* Goes on behind the object in hand, to w->va. 0, or enum bpfprof_await_stop. */
+static __always_inline int await_onward(struct await_walk *w, struct unwind_reader *reader)
+{
+	if (w->va || w->source.role == AWAIT_IS_RUNNING)
+		return 0;
+	await_search(w, reader);
+	return await_word(w, 0);
+}
+
+/*
+ * One field that the type of the object in hand describes. Types of Cython may have the names of CPython's, and
+ * other objects. 0, or enum bpfprof_await_stop.
+ */
+static __always_inline int await_member(struct await_walk *w, struct unwind_reader *reader)
+{
+	struct python_member *member = (void *)w->read;
+
+	if (unwind_read(reader, w->member, w->read, sizeof(w->read)) ||
+	    (member->name && await_name(w, reader, member->name)))
+		return AWAIT_STOP_READ_FAULT;
+	w->member += sizeof(struct python_member);
+	if (!member->name) {
+		w->undescribed = w->exact;
+		w->member = 0;
+		return 0;
+	}
+	if (++w->nr_members >= PYTHON_MAX_MEMBERS)
+		return AWAIT_STOP_SEARCH;
+	if (member->type != PYTHON_MEMBER_OBJECT || !(member->flags & PYTHON_MEMBER_READONLY) ||
+	    (!AWAIT_NAMED(w->name, "cr_await") && !AWAIT_NAMED(w->name, "gi_yieldfrom") &&
+	     !AWAIT_NAMED(w->name, "ag_await")))
+		return 0;
+	w->member = w->type = 0;
+	if (member->offset & 7 || await_u64(reader, w->va + member->offset, &w->va))
+		return AWAIT_STOP_BAD;
+	return await_onward(w, reader);
+}
+
 /* One object of a chain of coroutines. 0, or enum bpfprof_await_stop. */
 static __always_inline int await_chain(struct await_walk *w,
 				       const struct bpfprof_python_layout *layout,
@@ -489,10 +457,68 @@ static __always_inline int await_chain(struct await_walk *w,
 		stop = await_coroutine(w, layout, reader, kind, room);
 	else if (kind != AWAIT_WRAPPER || await_u64(reader, w->va + w->a.object_size, &w->va))
 		w->va = 0;
-	if (stop || w->va)
-		return stop;
-	await_search(w, reader);
-	return await_word(w, 0);
+	return stop ? stop : await_onward(w, reader);
+}
+
+/* One object of the chain of a running task. */
+static __always_inline void await_running_chain(struct await_walk *w, struct unwind_reader *reader,
+						__u32 kind)
+{
+	__u64 va = w->va, frame = 0;
+
+	w->va = 0;
+	if (kind == AWAIT_COROUTINE || kind == AWAIT_GENERATOR)
+		frame = await_frame_of(w, reader, va);
+	else if (kind == AWAIT_WRAPPER && await_u64(reader, va + w->a.object_size, &w->va))
+		w->va = 0;
+	w->frames[(w->nr_found - 1) & (AWAIT_CANDIDATES - 1)] = frame;
+	w->nr_framed += frame != 0;
+}
+
+/* Takes the coroutine of the next running task in hand. False: there is none. */
+static __always_inline int await_next_running(struct await_walk *w)
+{
+	__u32 at = w->nr_found;
+
+	if (at >= w->nr_candidates)
+		return 0;
+	w->va = w->frames[at & (AWAIT_CANDIDATES - 1)];
+	w->frames[at & (AWAIT_CANDIDATES - 1)] = 0;
+	w->nr_found = at + 1;
+	return 1;
+}
+
+/* Takes the next object in hand, and its type. 0: there is none at this place; positive: one; negative: the end. */
+static __always_inline int await_next(struct await_walk *w, struct unwind_reader *reader)
+{
+	int is_chain = w->source.role == AWAIT_IS_CHAIN,
+	    is_running = w->source.role == AWAIT_IS_RUNNING;
+
+	w->nr_bases = w->nr_members = w->prefix = 0;
+	w->member = 0;
+	if (is_running && !w->va && !await_next_running(w))
+		return -AWAIT_STOP_COMPLETE;
+	if (!is_running && !is_chain) {
+		if (!w->nr_sources)
+			return -await_end(w);
+		if (!await_take(w, reader))
+			return 0;
+	}
+	if (await_u64(reader, w->va + w->a.object_type, &w->type)) {
+		w->type = 0;
+		goto fault;
+	}
+	w->exact = w->type;
+	if ((is_chain || is_running) && w->exact != w->undescribed &&
+	    await_u64(reader, w->type + w->a.type_members, &w->member))
+		goto fault;
+	return 1;
+fault:
+	w->faulted = 1;
+	if (!is_running)
+		return is_chain ? -AWAIT_STOP_READ_FAULT : 0;
+	w->va = 0;
+	return 0;
 }
 
 /* One step: looks at one class of the object in hand. 0, or enum bpfprof_await_stop: the walk has ended. */
@@ -501,24 +527,24 @@ static __always_inline int await_step(struct await_walk *w,
 				      struct unwind_reader *reader, __u8 room[PYTHON_FRAME_ROOM])
 {
 	__u64 base = 0;
+	int next, stop;
 	__u32 kind;
 
 	if (!w->type) {
-		if (w->source.role != AWAIT_IS_CHAIN) {
-			if (!w->nr_sources)
-				return await_end(w);
-			if (!await_take(w, reader))
-				return 0;
-		}
-		w->nr_bases = 0;
-		if (await_u64(reader, w->va + w->a.object_type, &w->type)) {
-			w->type = 0;
-			w->faulted = 1;
-			return w->source.role == AWAIT_IS_CHAIN ? AWAIT_STOP_READ_FAULT : 0;
-		}
-		w->exact = w->type;
+		next = await_next(w, reader);
+		if (next <= 0)
+			return -next;
+	}
+	if (w->member) {
+		stop = await_member(w, reader);
+		if (!stop || w->source.role != AWAIT_IS_RUNNING)
+			return stop;
+		w->member = w->type = w->va = 0; /* that running task alone is not found */
+		return 0;
 	}
 	kind = await_kind(w, reader, &base);
+	if (kind == AWAIT_PREFIXED)
+		return 0;
 	if (kind == AWAIT_OTHER && base && ++w->nr_bases < AWAIT_MAX_BASES) {
 		w->type = base;
 		return 0;
@@ -526,7 +552,10 @@ static __always_inline int await_step(struct await_walk *w,
 	w->type = 0;
 	if (w->source.role == AWAIT_IS_CHAIN)
 		return await_chain(w, layout, reader, kind, room);
-	return await_found(w, reader, kind);
+	if (w->source.role != AWAIT_IS_RUNNING)
+		return await_found(w, reader, kind);
+	await_running_chain(w, reader, kind);
+	return 0;
 }
 
 /* Begins with the running task. */
@@ -535,13 +564,11 @@ static __always_inline void await_begin(struct await_walk *w, struct unwind_read
 {
 	w->task = task;
 	w->nr = w->nr_tasks = w->flags = 0;
+	w->undescribed = 0;
 	await_search(w, reader);
 }
 
-/*
- * Notes a task that runs in the process, and the frame of its coroutine, by which the thread that runs it can be
- * found.
- */
+/* Notes a task that runs in the process, and its coroutine. */
 static __always_inline void await_candidate(struct await_walk *w, struct unwind_reader *reader,
 					    __u64 task)
 {
@@ -553,7 +580,7 @@ static __always_inline void await_candidate(struct await_walk *w, struct unwind_
 	if (at >= AWAIT_CANDIDATES || await_u64(reader, task + w->a.task_coro, &coroutine))
 		return;
 	w->tasks[at & (AWAIT_CANDIDATES - 1)] = task;
-	w->frames[at & (AWAIT_CANDIDATES - 1)] = await_frame_of(w, reader, coroutine);
+	w->frames[at & (AWAIT_CANDIDATES - 1)] = coroutine;
 	w->nr_candidates = at + 1;
 }
 
@@ -586,6 +613,17 @@ static __always_inline int await_running(struct await_walk *w, struct unwind_rea
 	w->source.left = nr - size;
 	w->source.stride = words * 8;
 	return 0;
+}
+
+/*
+ * Begins to look for the frames of the coroutines of the running tasks, by which the thread that runs each task can
+ * be found. await_step() ends that with AWAIT_STOP_COMPLETE.
+ */
+static __always_inline void await_frames_begin(struct await_walk *w)
+{
+	w->source.role = AWAIT_IS_RUNNING;
+	w->va = w->type = w->undescribed = 0;
+	w->nr_found = w->nr_framed = 0;
 }
 
 #endif

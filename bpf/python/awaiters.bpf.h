@@ -32,6 +32,16 @@ static long candidate_take(__u32 i, struct reader_ctx *ctx)
 	return w->cut != 0;
 }
 
+static long await_walk_step(__u32 i, struct reader_ctx *ctx)
+{
+	struct unwind_reader *r = ctx->r;
+	int stop = await_step(&r->awaits, &r->py.layout, r, r->py.frame);
+
+	if (stop)
+		r->awaits.stop = stop;
+	return stop != 0;
+}
+
 /* Finds the running tasks of the process, before the walk of the thread's chain. */
 static __always_inline void awaits_prepare(struct reader_ctx *ctx, __u64 tstate)
 {
@@ -50,6 +60,13 @@ static __always_inline void awaits_prepare(struct reader_ctx *ctx, __u64 tstate)
 	} else if (!await_running(w, r)) {
 		bpf_loop(w->source.left, candidate_take, ctx, 0);
 	}
+	if (!w->nr_candidates)
+		return;
+	w->stop = 0;
+	await_frames_begin(w);
+	bpf_loop(AWAIT_RUNNING_STEPS, await_walk_step, ctx, 0);
+	if (!w->stop)
+		w->cut = 1;
 }
 
 /* Has the walk reached the coroutine of a running task? Then this thread runs it. */
@@ -71,23 +88,16 @@ static __always_inline void awaits_note(struct unwind_reader *r, __u64 frame)
 	}
 }
 
-static long await_walk_step(__u32 i, struct reader_ctx *ctx)
-{
-	struct unwind_reader *r = ctx->r;
-	int stop = await_step(&r->awaits, &r->py.layout, r, r->py.frame);
-
-	if (stop)
-		r->awaits.stop = stop;
-	return stop != 0;
-}
-
 /* Walks the tasks that await the running one, after the walk of the thread's chain. */
 static __always_inline void awaits_walk(struct reader_ctx *ctx)
 {
 	struct bpfprof_sample *s = &ctx->r->rec.sample;
 	struct await_walk *w = &ctx->r->awaits;
 
-	if (!s->await_at && w->cut) /* this thread may run a task that was left out */
+	/* This thread may run one of these tasks, or one that was left out. */
+	if (!s->await_at && w->nr_framed < w->nr_candidates)
+		s->await_stop = AWAIT_STOP_NO_FRAME;
+	if (!s->await_at && w->cut)
 		s->await_stop = AWAIT_STOP_SEARCH;
 	if (!s->await_at || s->await_stop)
 		return;

@@ -190,17 +190,34 @@ static bool reads_left(void *arg)
 	return ((struct scene *)arg)->objects.nr_reads < MAX_READS / 4;
 }
 
+static void frame_name(struct python_heap *heap, const struct python_chain_frame *frame)
+{
+	char name[PYTHON_MAX_TYPE_NAME + 3]; /* with both brackets */
+
+	if (frame->lasti != PYTHON_CHAIN_NO_FRAME)
+		return;
+	python_awaits_name(heap, frame, name, sizeof(name));
+	if (name[0] != '[' || name[strlen(name) - 1] != ']')
+		abort();
+}
+
 static void tasks_walk(struct scene *scene, const struct python_async_tasks *tasks)
 {
+	struct python_heap *heap = &scene->objects.heap;
 	static struct python_chain chain;
+	struct python_awaits_root root;
 	uint64_t end;
 	char *name;
 
 	for (size_t i = 0; i < tasks->nr && reads_left(scene); i++) {
-		python_awaits_walk(&chain, &scene->objects.heap, tasks->tasks[i].coroutine, &end);
-		if (chain.nr_frames > PYTHON_CHAIN_MAX_FRAMES)
+		python_awaits_walk(&chain, heap, tasks->tasks[i].coroutine, &end);
+		python_awaits_root(&root, heap, tasks->tasks[i].coroutine);
+		if (chain.nr_frames > PYTHON_CHAIN_MAX_FRAMES ||
+		    root.nr_outer > PYTHON_AWAITS_OUTER)
 			abort();
-		if (!python_async_task_name(&scene->objects.heap, &tasks->tasks[i], &name))
+		for (uint32_t k = 0; k < chain.nr_frames; k++)
+			frame_name(heap, &chain.frames[k]);
+		if (!python_async_task_name(heap, &tasks->tasks[i], &name))
 			free(name);
 	}
 }
@@ -248,7 +265,10 @@ static void awaiters_walk(struct scene *scene)
 		if (!await_running(&w, &m->reader) && w.source.left > AWAIT_DICT_ENTRIES)
 			abort();
 	}
-	if (w.nr_candidates > AWAIT_CANDIDATES)
+	await_frames_begin(&w);
+	for (int step = stop = 0; step < AWAIT_RUNNING_STEPS && !stop; step++)
+		stop = await_step(&w, &m->layout, &m->reader, room);
+	if (w.nr_candidates > AWAIT_CANDIDATES || w.nr_found > w.nr_candidates)
 		abort();
 }
 

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python_async.h"
 
+#include <string.h>
+
 #define SET_ENTRIES 8
 #define FRAME_BYTES 768
+#define FIELD_AT 56 /* of the awaited object in one of Cython, behind the header */
+#define DESCRIBED_BYTES 136
+#define CYTHON_TYPE(name) "_cython_3_0_12." name
 
 /* As 3.14 describes them. */
 static const struct python_async_layout described = {
@@ -69,10 +74,30 @@ static void stack_set(struct made_objects *m, uint64_t frame, uint64_t top)
 		made_put_u64(m, frame + l->frame_stack_base, top);
 }
 
+void made_member(struct made_objects *m, uint64_t type, uint32_t number, const char *name,
+		 const struct python_member *member)
+{
+	uint64_t at = type + m->heap.objects.type_members, text, members;
+	struct python_member made_one = *member;
+
+	m->reader.read(&m->reader, at, &members, 8);
+	if (!members) {
+		members = made_alloc(m, (PYTHON_MAX_MEMBERS + 2) * sizeof(*member));
+		made_put_u64(m, at, members);
+	}
+	text = made_alloc(m, strlen(name) + 1);
+	made_put(m, text, name, strlen(name) + 1);
+	made_one.name = text;
+	made_put(m, members + number * sizeof(*member), &made_one, sizeof(made_one));
+}
+
 uint64_t made_coroutine(struct made_objects *m, const char *type, uint64_t awaited)
 {
+	const struct python_member origin = { .type = PYTHON_MEMBER_OBJECT, .flags = 1 };
 	const struct python_heap_layout *l = &m->heap.objects;
 	uint64_t va = made_object(m, type, 0, 256 + FRAME_BYTES), code = code_make(m), frame;
+
+	made_member(m, made_type(m, type, 0), 0, "cr_origin", &origin);
 
 	if (l->stack_form <= PYTHON_STACK_DEPTH)
 		made_put_u64(m, va + l->gen_frame, made_alloc(m, FRAME_BYTES));
@@ -84,6 +109,31 @@ uint64_t made_coroutine(struct made_objects *m, const char *type, uint64_t await
 		made_put_u64(m, frame + m->layout.frame_lasti, code + m->layout.code_adaptive + 2);
 	stack_set(m, frame, made_coroutine_top(m, va));
 	made_put_u64(m, made_coroutine_top(m, va), awaited);
+	return va;
+}
+
+uint64_t made_described(struct made_objects *m, const char *type, const char *field,
+			uint64_t awaited)
+{
+	const struct python_heap_layout *l = &m->heap.objects;
+	struct python_member member = { .type = 14, .offset = l->object_size + 120 };
+	uint64_t va = made_object(m, type, 0, 256), type_va = made_type(m, type, 0);
+
+	made_put_u64(m, type_va + l->type_basic, l->object_size + DESCRIBED_BYTES);
+	made_member(m, type_va, 0, "cr_running", &member);
+	member = (struct python_member){ .type = PYTHON_MEMBER_OBJECT,
+					 .offset = l->object_size + FIELD_AT,
+					 .flags = PYTHON_MEMBER_READONLY };
+	made_member(m, type_va, 1, field, &member);
+	made_put_u64(m, va + l->object_size + FIELD_AT, awaited);
+	return va;
+}
+
+uint64_t made_wrapper(struct made_objects *m, const char *type, uint64_t awaited)
+{
+	uint64_t va = made_object(m, type, 0, 64);
+
+	made_put_u64(m, va + m->heap.objects.object_size, awaited);
 	return va;
 }
 
@@ -119,7 +169,7 @@ static void task_fill(struct made_objects *m, const struct made_async *a, uint32
 		task + (a->described ? a->described->task_coro : l->object_size + l->task_coro);
 
 	made_put_u64(m, coro - 8, waiter);
-	made_put_u64(m, coro, a->coroutines[i]);
+	made_put_u64(m, coro, a->roots[i]);
 	made_put_u64(m, coro + 8, *name ? made_str(m, name) : made_int(m, 7));
 }
 
@@ -216,13 +266,17 @@ void made_async(struct made_async *a, struct made_objects *m)
 		a->tasks[i] = future_make(m, a, "_asyncio.Task");
 	for (uint32_t i = 0; i < MADE_TASKS; i++) {
 		a->futures[i] = future_make(m, a, "_asyncio.Future");
-		iter = made_object(m, "_asyncio.FutureIter", 0, 64);
-		made_put_u64(m, iter + m->heap.objects.object_size,
-			     i ? a->futures[i] : a->tasks[1]);
+		iter = made_wrapper(m, "_asyncio.FutureIter", i ? a->futures[i] : a->tasks[1]);
 		a->coroutines[i] = made_coroutine(m, "coroutine", iter);
 	}
 	a->inner = a->coroutines[0];
-	a->outer = a->coroutines[0] = made_coroutine(m, "coroutine", a->inner);
+	a->middle = made_described(m, CYTHON_TYPE("coroutine"), "cr_await",
+				   made_wrapper(m, "coroutine_wrapper", a->inner));
+	a->outer = a->coroutines[0] = made_coroutine(
+		m, "coroutine", made_wrapper(m, CYTHON_TYPE("coroutine_wrapper"), a->middle));
+	memcpy(a->roots, a->coroutines, sizeof(a->roots));
+	a->roots[1] = made_described(m, CYTHON_TYPE("coroutine"), "cr_await",
+				     made_wrapper(m, "coroutine_wrapper", a->coroutines[1]));
 	task_fill(m, a, 0, a->tasks[1], "first");
 	task_fill(m, a, 1, a->futures[1], "second");
 	task_fill(m, a, 2, a->futures[2], "");

@@ -40,6 +40,14 @@ static struct python_chain *walk(uint64_t coroutine, uint64_t *ret_end)
 	return &chain;
 }
 
+static struct python_awaits_root root_of(uint64_t coroutine)
+{
+	struct python_awaits_root root;
+
+	python_awaits_root(&root, &made.heap, coroutine);
+	return root;
+}
+
 Test(python_async, right)
 {
 	FOR_EACH_VERSION(nr)
@@ -59,7 +67,7 @@ Test(python_async, right)
 			uint32_t at = python_async_task_find(&tasks, async.tasks[i]);
 
 			cr_assert_neq(at, PYTHON_NO_TASK);
-			cr_assert_eq(tasks.tasks[at].coroutine, async.coroutines[i]);
+			cr_assert_eq(tasks.tasks[at].coroutine, async.roots[i]);
 			cr_assert_eq(tasks.tasks[at].is_running, i == 2);
 			cr_assert_eq(python_async_task_name(&made.heap, &tasks.tasks[at], &name),
 				     0);
@@ -77,10 +85,12 @@ Test(python_async, right)
 		python_async_tasks_fini(&tasks);
 		chain = walk(async.outer, &end);
 		cr_assert_eq(chain->stop, PYTHON_STOP_COMPLETE);
-		cr_assert_eq(chain->nr_frames, 2);
+		cr_assert_eq(chain->nr_frames, 3);
 		cr_assert_eq(end, async.tasks[1]);
-		cr_assert_eq(chain->frames[1].frame_va,
-			     python_awaits_frame(&made.heap, async.outer));
+		cr_assert_eq(chain->frames[0].frame_va, root_of(async.inner).frame);
+		cr_assert_eq(chain->frames[1].frame_va, async.middle);
+		cr_assert_eq(chain->frames[1].lasti, PYTHON_CHAIN_NO_FRAME);
+		cr_assert_eq(chain->frames[2].frame_va, root_of(async.outer).frame);
 		cr_assert_eq(made.heap.counts.nr_bad + made.heap.counts.nr_unreadable, 0);
 	}
 }
@@ -100,6 +110,77 @@ Test(python_async, generators)
 		made.bytes[generator - MADE_BASE + made.heap.objects.gen_state] =
 			(uint8_t)made.heap.objects.yield_from;
 		cr_assert_eq(walk(generator, &end)->nr_frames, 2);
+	}
+}
+
+/* The fields that a type describes. */
+Test(python_async, fields)
+{
+	FOR_EACH_VERSION(nr)
+	{
+		struct python_member member = { .type = PYTHON_MEMBER_OBJECT, .flags = 1 };
+		struct python_awaits_root root;
+		struct python_chain *chain;
+		uint64_t inner, outer, type, end;
+		char name[64];
+
+		made_async(&async, &made);
+		/* The root of a task, as Ray has it. */
+		chain = walk(async.roots[1], &end);
+		cr_assert_eq(chain->nr_frames, 2);
+		cr_assert_eq(chain->frames[1].frame_va, async.roots[1]);
+		cr_assert_eq(end, async.futures[1]);
+		python_awaits_name(&made.heap, &chain->frames[1], name, sizeof(name));
+		cr_assert_str_eq(name, "[_cython_3_0_12.coroutine]");
+		root = root_of(async.roots[1]);
+		cr_assert_eq(root.frame, chain->frames[0].frame_va);
+		cr_assert_eq(root.nr_outer, 1);
+		cr_assert_eq(root.outer[0].frame_va, async.roots[1]);
+		/* Up to 0.29 types of Cython have the names of CPython's. */
+		inner = made_described(&made, "generator", "gi_yieldfrom", async.inner);
+		outer = made_described(&made, "async_generator", "ag_await", inner);
+		chain = walk(outer, &end);
+		cr_assert_eq(chain->nr_frames, 3);
+		cr_assert_eq(chain->frames[2].frame_va, outer);
+		cr_assert_eq(chain->frames[1].frame_va, inner);
+		cr_assert_eq(end, async.tasks[1]);
+		cr_assert_eq(made.heap.counts.nr_bad + made.heap.counts.nr_unreadable +
+				     made.heap.counts.nr_cut,
+			     0);
+		/* A field that Python code can set, as those of __slots__, and one of numbers. */
+		inner = made_object(&made, "Slots", 0, 128);
+		type = made_type(&made, "Slots", 0);
+		member.offset = made.heap.objects.object_size;
+		member.flags = 0;
+		made_member(&made, type, 0, "cr_await", &member);
+		member.flags = PYTHON_MEMBER_READONLY;
+		member.type = 1;
+		made_member(&made, type, 1, "cr_await", &member);
+		made_put_u64(&made, inner + member.offset, async.inner);
+		cr_assert_eq(walk(inner, &end)->nr_frames, 0);
+		cr_assert_eq(end, inner);
+		cr_assert_eq(made.heap.counts.nr_bad, 0);
+		/* A field outside of its object. */
+		inner = made_object(&made, "Outside", 0, 128);
+		member.type = PYTHON_MEMBER_OBJECT;
+		member.offset = made.heap.objects.object_size;
+		made_member(&made, made_type(&made, "Outside", 0), 0, "cr_await", &member);
+		cr_assert_eq(walk(inner, &end)->nr_frames, 0);
+		cr_assert_eq(made.heap.counts.nr_bad, 1);
+		/* More fields than are looked at. */
+		inner = made_object(&made, "Many", 0, 128);
+		for (uint32_t i = 0; i <= PYTHON_MAX_MEMBERS; i++)
+			made_member(&made, made_type(&made, "Many", 0), i, "field", &member);
+		cr_assert_eq(walk(inner, &end)->nr_frames, 0);
+		cr_assert_eq(made.heap.counts.nr_cut, 1);
+		/* Coroutines of Cython that await themselves. */
+		outer = made_described(&made, "_cython_3_1_4.coroutine", "cr_await", 0);
+		made_put_u64(&made, outer + made.heap.objects.object_size + 56, outer);
+		cr_assert_eq(walk(outer, &end)->stop, PYTHON_STOP_BAD);
+		cr_assert_eq(made.heap.counts.nr_cyclic, 1);
+		cr_assert_eq(root_of(outer).nr_outer, PYTHON_AWAITS_OUTER);
+		cr_assert_eq(root_of(outer).frame, 0);
+		cr_assert_eq(made.heap.counts.nr_cut, 3);
 	}
 }
 
@@ -175,6 +256,10 @@ Test(python_async, wild)
 		made_async(&async, &made);
 		uint64_t places[] = { async.loop,
 				      async.outer + made.heap.objects.object_type,
+				      async.middle + made.heap.objects.object_size + 56,
+				      async.middle + made.heap.objects.object_type,
+				      made_type(&made, "_cython_3_0_12.coroutine", 0) +
+					      made.heap.objects.type_members,
 				      async.inner + made.heap.objects.gen_frame,
 				      made_coroutine_top(&made, async.outer),
 				      made_coroutine_top(&made, async.inner),

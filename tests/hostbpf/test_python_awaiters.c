@@ -22,6 +22,7 @@ static int await_frame(struct unwind_reader *reader, __u64 code, __u32 lasti, __
 #include "unwind_awaiters.h"
 
 #define MAX_READS (20 * AWAIT_STEPS)
+#define CYTHON_TYPE "_cython_3_0_12.coroutine"
 
 static struct made_async async;
 static struct await_walk w;
@@ -40,6 +41,18 @@ static void walk(uint64_t task)
 	cr_assert_leq(w.nr, BPFPROF_MAX_AWAITERS);
 	cr_assert_leq(w.nr_tasks, BPFPROF_MAX_AWAITING_TASKS);
 	cr_assert_lt(made.nr_reads, MAX_READS);
+}
+
+/* Finds the frames of the running tasks. */
+static void find_frames(void)
+{
+	_Alignas(8) __u8 room[PYTHON_FRAME_ROOM] = { 0 };
+	int stop = 0;
+
+	await_frames_begin(&w);
+	for (int i = 0; i < AWAIT_RUNNING_STEPS && !stop; i++)
+		stop = await_step(&w, &made.layout, &made.reader, room);
+	w.stop = (__u32)stop;
 }
 
 /* A built-in function or method of an object. */
@@ -236,12 +249,105 @@ Test(python_awaiters, running)
 		cr_assert_eq(w.nr_candidates, AWAIT_CANDIDATES);
 		cr_assert(w.cut);
 		cr_assert_eq(w.tasks[0], async.tasks[2]);
-		cr_assert_eq(w.frames[0], await_frame_of(&w, &made.reader, async.coroutines[2]));
+		find_frames();
+		cr_assert_eq(w.stop, AWAIT_STOP_COMPLETE);
+		for (int i = 0; i < AWAIT_CANDIDATES; i++)
+			cr_assert_eq(w.frames[i],
+				     await_frame_of(&w, &made.reader, async.coroutines[2]));
 		for (size_t k = 0; k < NR_WILD; k++) {
 			made_put_u64(&made, w.a.current + made.heap.objects.dict_keys, wild[k]);
 			if (!await_running(&w, &made.reader))
 				cr_assert_leq(w.source.left, AWAIT_DICT_ENTRIES);
 		}
+	}
+}
+
+/* Running tasks of which some have coroutines of Cython, and one has a bad one. */
+Test(python_awaiters, running_of_cython)
+{
+	FOR_EACH_VERSION(nr)
+	{
+		uint64_t roots[4];
+
+		tasks_make();
+		roots[0] = async.roots[1];
+		roots[1] = made_object(&made, "Bad", 0, 64);
+		roots[2] = made_described(&made, "generator", "gi_yieldfrom", async.outer);
+		roots[3] = async.roots[0];
+		made_put_u64(&made, made_type(&made, "Bad", 0) + made.heap.objects.type_members,
+			     MADE_END);
+		for (int i = 0; i < 4; i++) {
+			made_put_u64(&made, async.tasks[2] + w.a.task_coro, roots[i]);
+			await_candidate(&w, &made.reader, async.tasks[2]);
+		}
+		find_frames();
+		cr_assert_eq(w.stop, AWAIT_STOP_COMPLETE);
+		cr_assert_eq(w.frames[0], await_frame_of(&w, &made.reader, async.coroutines[1]));
+		cr_assert_eq(w.frames[1], 0);
+		cr_assert_eq(w.frames[2], await_frame_of(&w, &made.reader, async.outer));
+		cr_assert_eq(w.frames[3], w.frames[2]);
+		cr_assert_eq(w.nr_framed, 3);
+		cr_assert(!w.cut);
+	}
+}
+
+/* The fields of a type are looked at once in a chain of its objects. */
+Test(python_awaiters, fields_once)
+{
+	FOR_EACH_VERSION(nr)
+	{
+		uint64_t coroutine, first, second;
+
+		tasks_make();
+		coroutine = async.coroutines[1];
+		walk(async.tasks[2]);
+		first = made.nr_reads;
+		for (int i = 0; i < 8; i++)
+			coroutine = made_coroutine(&made, "coroutine", coroutine);
+		made_put_u64(&made, async.tasks[1] + w.a.task_coro, coroutine);
+		walk(async.tasks[2]);
+		second = made.nr_reads - first;
+		cr_assert_eq(w.nr, 5 + 8);
+		/* For each: its type, the name of that, a frame and its values, and the code. */
+		cr_assert_leq(second, 8 * 10, "%u: %llu", nr, (unsigned long long)second);
+	}
+}
+
+/* Types that describe more or other fields. */
+Test(python_awaiters, fields)
+{
+	FOR_EACH_VERSION(nr)
+	{
+		struct python_member member = { .type = PYTHON_MEMBER_OBJECT };
+		uint64_t type, root;
+
+		tasks_make();
+		/* Up to 0.29 types of Cython have the names of CPython's. */
+		root = made_described(&made, "async_generator", "ag_await", async.coroutines[1]);
+		made_put_u64(&made, async.tasks[1] + w.a.task_coro, root);
+		walk(async.tasks[2]);
+		check_both(nr);
+		/* A field that Python code can set does not say what the object awaits. */
+		root = made_described(&made, "generator", "gi_yieldfrom", async.coroutines[1]);
+		type = made_type(&made, "generator", 0);
+		member.offset = made.heap.objects.object_size + 56;
+		made_member(&made, type, 1, "gi_yieldfrom", &member);
+		made_put_u64(&made, async.tasks[1] + w.a.task_coro, root);
+		walk(async.tasks[2]);
+		cr_assert(!w.nr || w.words[0] != code_of(async.coroutines[1]));
+		/* More fields than are looked at. */
+		root = made_object(&made, "Many", 0, 128);
+		for (uint32_t i = 0; i <= PYTHON_MAX_MEMBERS; i++)
+			made_member(&made, made_type(&made, "Many", 0), i, "field", &member);
+		made_put_u64(&made, async.tasks[1] + w.a.task_coro, root);
+		walk(async.tasks[2]);
+		cr_assert_eq(w.stop, AWAIT_STOP_SEARCH);
+		/* An awaitable that describes nothing ends the chain, not the search. */
+		root = made_object(&made, "Nothing", 0, 128);
+		made_put_u64(&made, async.tasks[1] + w.a.task_coro, root);
+		walk(async.tasks[2]);
+		cr_assert_eq(w.stop, AWAIT_STOP_COMPLETE);
+		cr_assert_eq(w.nr_tasks, 2);
 	}
 }
 
@@ -266,6 +372,11 @@ Test(python_awaiters, wild)
 				      async.tasks[1] + w.a.task_coro,
 				      async.outer + l->object_type,
 				      async.inner + l->gen_frame,
+				      async.middle + l->object_type,
+				      async.middle + l->object_size + 56,
+				      async.roots[1] + l->object_size + 56,
+				      made_type(&made, CYTHON_TYPE, 0) + l->type_members,
+				      made_type(&made, CYTHON_TYPE, 0) + l->type_name,
 				      made_coroutine_top(&made, async.outer),
 				      made_coroutine_top(&made, async.inner),
 				      made_type(&made, "coroutine", 0) + l->type_name,
@@ -280,6 +391,10 @@ Test(python_awaiters, wild)
 				made_put_u64(&made, places[i], wild[k]);
 				for (int t = 0; t < MADE_TASKS; t++)
 					walk(async.tasks[t]);
+				w.nr_candidates = 0;
+				for (int t = 0; t < MADE_TASKS; t++)
+					await_candidate(&w, &made.reader, async.tasks[t]);
+				find_frames();
 				made_put_u64(&made, places[i], before);
 			}
 		walk(async.tasks[2]);

@@ -8,7 +8,7 @@ import signal
 
 from dumps import Sleeper, wait_for
 from harness import check, test
-from test_asyncio import with_uvloop
+from test_asyncio import each_with_cython, with_uvloop
 from test_python import all_pythons, pick
 
 FRAME = re.compile(r"^(.*) \(([^()]*?):(\d+)\)$")
@@ -103,6 +103,15 @@ def equal(context):
 def uvloop(context):
     """Loops of uvloop."""
     wrong = compare_one(context, with_uvloop(), "uvloop")
+    check(not wrong, "%d faults, as:\n%s" % (len(wrong), "\n".join(wrong[:8])))
+
+
+@test(paired=True)
+def cython(context):
+    """Tasks and coroutines of Cython lead on to those that await them, as in Ray's async actors."""
+    wrong = []
+    for python in each_with_cython(context):
+        wrong += compare_one(context, python, "cython")
     check(not wrong, "%d faults, as:\n%s" % (len(wrong), "\n".join(wrong[:8])))
 
 

@@ -11,7 +11,7 @@ import time
 from dumps import PROGRAMS, wait_for
 from harness import check, test
 from pprof import Pprof
-from test_asyncio import with_uvloop
+from test_asyncio import with_cython, with_uvloop
 from test_python import all_pythons, pick, spawn
 from test_wall import span, time_under
 
@@ -134,6 +134,13 @@ def places(context):
         if not python.free_threaded and only in python.name:
             by_version.setdefault(python.version, python)
     wrong = [text for python in by_version.values() for text in compare_one(context, python)]
+    check(not wrong, "%d faults, as:\n%s" % (len(wrong), "\n".join(wrong[:8])))
+
+
+@test()
+def cython(context):
+    """The same below coroutines of Cython, which have no frames, as in Ray's async actors."""
+    wrong = compare_one(context, with_cython((3, 11), "3.0.12"), "cython")
     check(not wrong, "%d faults, as:\n%s" % (len(wrong), "\n".join(wrong[:8])))
 
 

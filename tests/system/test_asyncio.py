@@ -12,6 +12,8 @@ from pythons import Python
 from test_python import CACHE, all_pythons, pick
 
 MANY = 100000
+# Types of Cython 0.29 have no prefix. Those of 3 are made when the module is loaded.
+CYTHONS = [((3, 8), "0.29.37"), ((3, 11), "0.29.37"), ((3, 11), "3.0.12"), ((3, 13), "3.2.1")]
 DUMPS = 10
 
 
@@ -94,7 +96,7 @@ def compare_one(context, python, *args):
               if task["name"] in ("for ever", "very long") and
               (task["waits_for"]["text"], task["waits_for"]["seconds"]) != ("a timer", None)]
     check(not run.err or python.free_threaded, run.text[-1000:])
-    if python.version >= (3, 14) and os.geteuid() == 0 and "uvloop" not in args:
+    if python.version >= (3, 14) and os.geteuid() == 0 and not args:
         nr, faults = against_ps(python, sleeper.pid, tasks)
         context.note("%s: %d tasks as `python -m asyncio ps` has them" % (python, nr))
         check(nr > 30, "only %d" % nr)
@@ -239,6 +241,63 @@ def with_uvloop():
         if done.returncode:
             raise Skip("uvloop cannot be had: " + done.stdout.decode()[-300:])
     return Python(python.name + "-uvloop", python.argv, {"PYTHONPATH": folder})
+
+
+def module_build(python, folder, version):
+    """Builds cython_awaits by a version of Cython, or raises Skip."""
+    source = os.path.join(PROGRAMS, "cython_awaits.pyx")
+    tool, code = os.path.join(folder, "cython"), os.path.join(folder, "cython_awaits.c")
+    include = python.ask("import sysconfig; print(sysconfig.get_path('include'))")
+    commands = [[*python.argv, "-m", "pip", "install", "-q", "--target", tool, "Cython==" + version],
+                [*python.argv, "-m", "cython", "-3", "-o", code, source],
+                ["gcc", "-shared", "-fPIC", "-O1", "-w", "-I" + include, code, "-o",
+                 os.path.join(folder, "cython_awaits.so")]]
+    for argv in commands[1 if os.path.isdir(tool) else 0:]:
+        try:
+            done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  env=dict(python.environment(), PYTHONPATH=tool), timeout=300,
+                                  check=False)
+        except OSError as error:
+            raise Skip("no module of Cython: %s" % error) from error
+        if done.returncode:
+            raise Skip("no module of Cython %s: %s" % (version, done.stdout.decode()[-300:]))
+
+
+def with_cython(least, version):
+    """A Python that has cython_awaits, or Skip."""
+    python = pick(least, "pyenv")
+    folder = os.path.join(CACHE, "cython-%s-%s" % (python.full, version))
+    module = os.path.join(folder, "cython_awaits.so")
+    os.makedirs(folder, exist_ok=True)
+    if not os.path.exists(module) or os.path.getmtime(module) < os.path.getmtime(
+            os.path.join(PROGRAMS, "cython_awaits.pyx")):
+        module_build(python, folder, version)
+    return Python("%s-cython-%s" % (python.name, version), python.argv, {"PYTHONPATH": folder})
+
+
+def each_with_cython(context):
+    """Pythons with modules of several versions of Cython; Skip if there is none."""
+    found, reasons = [], []
+    for least, version in CYTHONS:
+        try:
+            found.append(with_cython(least, version))
+        except Skip as reason:
+            reasons.append(str(reason))
+            context.note("not had: %s" % reason)
+    if not found:
+        raise Skip(reasons[0])
+    return found
+
+
+@test()
+def cython(context):
+    """Coroutines of Cython, which have no frames, lead on to those of Python, as in Ray's async actors."""
+    wrong = []
+    for python in each_with_cython(context):
+        nr, faults = compare_one(context, python, "cython")
+        context.note("%d tasks of %s" % (nr, python))
+        wrong += faults
+    check(not wrong, "%d faults, as:\n%s" % (len(wrong), "\n".join(wrong[:6])))
 
 
 @test()

@@ -102,6 +102,10 @@ const struct counter aggregate_counters[] = {
 	  .help = "`--async`: samples in which a frame of an awaiting task contradicts itself: "
 		  "outer "
 		  "tasks are missing" },
+	{ COUNTER_WALK, "async_no_frame", AT(counts.await_stops[AWAIT_STOP_NO_FRAME]),
+	  .help = "`--async`: samples while a task ran whose coroutine has no frame (one of "
+		  "Cython, until it is suspended for the first time): tasks that await it are "
+		  "missing" },
 	{ COUNTER_WALK, "ray_titles_too_many", AT(nr_titles_over),
 	  .help = "samples whose title is over the limit: they have the name `ray::(other)`" },
 	{ COUNTER_LOST, "process_table_full", AT(nr_lost),

@@ -15,10 +15,13 @@
 #define PYTHON_CHAIN_MAX_FRAMES 4096
 #define PYTHON_CHAIN_MAX_ENTRIES PYTHON_CHAIN_MAX_FRAMES
 
+#define PYTHON_CHAIN_NO_FRAME UINT32_MAX
+
 struct python_chain_frame {
-	uint64_t code; /* address of its code object */
-	uint64_t frame_va; /* address of the frame itself */
-	uint32_t lasti; /* index of the instruction, or BPFPROF_LASTI_NONE */
+	uint64_t
+		code; /* address of its code object; of its type for an object that has no frame (awaits.h) */
+	uint64_t frame_va; /* address of the frame itself, or of that object */
+	uint32_t lasti; /* index of the instruction, BPFPROF_LASTI_NONE, or PYTHON_CHAIN_NO_FRAME */
 };
 
 struct python_chain {

@@ -213,6 +213,8 @@ static int type_read(struct python_heap *heap, uint64_t va, struct python_type *
 	ret->flags = bytes_u64(buf + l->type_flags);
 	ret->basic_bytes = bytes_u64(buf + l->type_basic);
 	ret->dict_offset = (int64_t)bytes_u64(buf + l->type_dict);
+	ret->members = bytes_u64(buf + l->type_members);
+	ret->awaited = UINT64_MAX;
 	err = c_string(heap, bytes_u64(buf + l->type_name), ret->name);
 	if (!err)
 		ret->va = va;
@@ -245,6 +247,51 @@ int python_heap_type(struct python_heap *heap, uint64_t va, const struct python_
 		return -ENOTSUP;
 	err = python_heap_u64(heap, va + heap->objects.object_type, &type);
 	return err ? err : python_heap_type_at(heap, type, ret);
+}
+
+/* Is this the field with the awaited object: one that Python code can only read? */
+static bool is_awaited(const struct python_member *member, const char *name)
+{
+	static const char *const names[] = { "cr_await", "gi_yieldfrom", "ag_await" };
+
+	if (member->type != PYTHON_MEMBER_OBJECT || !(member->flags & PYTHON_MEMBER_READONLY))
+		return false;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcmp(name, names[i]))
+			return true;
+	return false;
+}
+
+static uint64_t awaited_find(struct python_heap *heap, const struct python_type *type)
+{
+	char name[PYTHON_MAX_TYPE_NAME + 1];
+	struct python_member member;
+	uint64_t at = type->members;
+	uint32_t i;
+
+	for (i = 0; at && i < PYTHON_MAX_MEMBERS; i++, at += sizeof(member)) {
+		if (python_heap_read(heap, at, &member, sizeof(member)) || !member.name ||
+		    c_string(heap, member.name, name))
+			return 0;
+		if (!is_awaited(&member, name))
+			continue;
+		if (member.offset >= heap->objects.object_size && !(member.offset & 7) &&
+		    member.offset < type->basic_bytes)
+			return member.offset;
+		heap->counts.nr_bad++;
+		return 0;
+	}
+	heap->counts.nr_cut += at != 0;
+	return 0;
+}
+
+uint64_t python_heap_awaited(struct python_heap *heap, const struct python_type *type)
+{
+	struct python_type *slot = &heap->types[type - heap->types];
+
+	if (slot->awaited == UINT64_MAX)
+		slot->awaited = awaited_find(heap, slot);
+	return slot->awaited;
 }
 
 int python_heap_int_parts(struct python_heap *heap, uint64_t va, bool *ret_negative,

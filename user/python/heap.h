@@ -40,6 +40,8 @@ struct python_type {
 	uint64_t flags; /* tp_flags */
 	uint64_t basic_bytes;
 	int64_t dict_offset;
+	uint64_t members; /* tp_members: address of the description of its fields; 0: none */
+	uint64_t awaited; /* python_heap_awaited(); UINT64_MAX: it is not known yet */
 	char name[PYTHON_MAX_TYPE_NAME + 1]; /* tp_name, cut; valid UTF-8 */
 };
 
@@ -77,6 +79,11 @@ int python_heap_string(struct python_heap *heap, uint64_t va, size_t max_chars, 
 int python_heap_type(struct python_heap *heap, uint64_t va, const struct python_type **ret);
 /* The same for the type at va itself, such as the base of a type. */
 int python_heap_type_at(struct python_heap *heap, uint64_t va, const struct python_type **ret);
+/*
+ * Offset of the field with the object that an object of this type awaits, as the type itself describes it; 0: it
+ * describes none. type is from python_heap_type() and stays valid.
+ */
+uint64_t python_heap_awaited(struct python_heap *heap, const struct python_type *type);
 /* The sign of an int object and its number of digits of 30 bits: 0, -EFAULT, -EBADMSG. */
 int python_heap_int_parts(struct python_heap *heap, uint64_t va, bool *ret_negative,
 			  uint64_t *ret_digits);

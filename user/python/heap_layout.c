@@ -131,7 +131,9 @@ static bool types_fit(const struct python_heap_layout *l)
 	       l->type_name < l->type_basic && l->type_basic < l->type_dict &&
 	       l->type_name < l->type_flags && l->type_flags < l->type_dict &&
 	       has(l->type_base, 8, MAX_HEADER_BYTES) && l->type_name < l->type_base &&
-	       l->type_base < l->type_dict && fits(l->type_keys, 8, MAX_OBJECT_BYTES);
+	       l->type_base < l->type_dict && has(l->type_members, 8, MAX_HEADER_BYTES) &&
+	       l->type_name < l->type_members && l->type_members < l->type_dict &&
+	       fits(l->type_keys, 8, MAX_OBJECT_BYTES);
 }
 
 static bool dicts_fit(const struct python_heap_layout *l)

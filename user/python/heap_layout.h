@@ -66,6 +66,7 @@ struct python_heap_layout {
 	uint32_t tstate_dict; /* has the running loop, up to 3.12 */
 	uint32_t tstate_loop; /* the running loop, 3.13+ */
 	uint32_t type_base; /* tp_base */
+	uint32_t type_members; /* tp_members */
 	uint32_t function_closure;
 	uint32_t set_mask;
 	uint32_t set_table;

@@ -55,6 +55,7 @@ static int running_find(struct reading_async *a)
 {
 	const struct python_chain *chain = &a->reading->chain;
 	const struct bpfprof_task_state *thread;
+	struct python_awaits_root root;
 	struct python_async_task *task;
 	struct map frames;
 	uint32_t loop;
@@ -74,33 +75,38 @@ static int running_find(struct reading_async *a)
 		task = &a->tasks.tasks[i];
 		if (i % 64 == 63 && !reading_async_pause(a))
 			break;
-		if (!task->waiter && !task->is_running)
-			task->is_running =
-				map_find(&frames,
-					 python_awaits_frame(&a->python->heap, task->coroutine),
-					 &loop) &&
-				loop == task->loop;
+		if (task->waiter || task->is_running)
+			continue;
+		python_awaits_root(&root, &a->python->heap, task->coroutine);
+		task->is_running = map_find(&frames, root.frame, &loop) && loop == task->loop;
 	}
 	map_fini(&frames);
 	return err == -ENOMEM ? err : 0;
 }
 
-/* The frames of a running task: those of its thread down to its own coroutine. */
+/*
+ * The frames of a running task: those of its thread down to its own coroutine, and what is above its outermost
+ * frame.
+ */
 static bool running_chain(struct reading_async *a, const struct python_async_task *task)
 {
-	uint64_t frame = python_awaits_frame(&a->python->heap, task->coroutine);
+	struct python_awaits_root root;
 	const struct bpfprof_task_state *thread = reading_async_thread(a, task->loop);
 	struct python_chain *chain = &a->reading->chain;
 
-	if (!thread || !frame)
+	python_awaits_root(&root, &a->python->heap, task->coroutine);
+	if (!thread || !root.frame)
 		return false;
 	reading_chain(a->reading, thread);
-	for (uint32_t i = 0; i < chain->nr_frames; i++)
-		if (chain->frames[i].frame_va == frame) {
-			chain->nr_frames = i + 1;
-			chain->stop = PYTHON_STOP_COMPLETE;
-			return true;
-		}
+	for (uint32_t i = 0; i < chain->nr_frames; i++) {
+		if (chain->frames[i].frame_va != root.frame)
+			continue;
+		chain->nr_frames = i + 1;
+		chain->stop = PYTHON_STOP_COMPLETE;
+		while (root.nr_outer && chain->nr_frames < PYTHON_CHAIN_MAX_FRAMES)
+			chain->frames[chain->nr_frames++] = root.outer[--root.nr_outer];
+		return true;
+	}
 	return false;
 }
 

@@ -11,6 +11,7 @@
 #include "kernel/remote.h"
 #include "kernel/walk.h"
 #include "profile/short_file.h"
+#include "python/awaits.h"
 #include "python/code_read.h"
 #include "python/locals.h"
 #include "python/merge.h"
@@ -106,8 +107,16 @@ static int frame_python(struct reading *reading, struct thread_dump *thread, siz
 	struct thread_frame *frame = &thread->frames[thread->nr_frames++];
 	const struct python_chain_frame *at = &reading->chain.frames[index];
 	struct reading_python *python = reading_python_of(reading, index);
-	const struct python_code *code = python_code_cache_get(python->codes, at->code, NULL);
+	const struct python_code *code;
+	char mark[DUMP_MARKER_BYTES];
 
+	if (at->lasti == PYTHON_CHAIN_NO_FRAME) {
+		python_awaits_name(&python->heap, at, mark, sizeof(mark));
+		*frame = (struct thread_frame){ .kind = THREAD_FRAME_MARKER,
+						.name = strtab_add(reading->strings, mark) };
+		return 0;
+	}
+	code = python_code_cache_get(python->codes, at->code, NULL);
 	*frame = (struct thread_frame){ .kind = THREAD_FRAME_PYTHON };
 	entry_set(reading, python, frame, index);
 	if (!code) {

@@ -101,7 +101,7 @@ static int order_make(struct reading_async *a)
 	return err;
 }
 
-/* An awaitable at the end that is neither a future nor has a Python frame: of Cython, for example. */
+/* An awaitable at the end that is no future and leads to nothing: of a module in C, for example. */
 static void end_mark(struct reading_async *a, uint64_t end, char text[DUMP_MARKER_BYTES])
 {
 	const struct python_type *type;
@@ -117,7 +117,7 @@ static uint32_t coroutine_name(struct reading_async *a)
 	const struct python_chain *chain = &a->reading->chain;
 	const struct python_code *code;
 
-	if (!chain->nr_frames)
+	if (!chain->nr_frames || chain->frames[chain->nr_frames - 1].lasti == PYTHON_CHAIN_NO_FRAME)
 		return 0;
 	code = python_code_cache_get(a->python->codes, chain->frames[chain->nr_frames - 1].code,
 				     NULL);

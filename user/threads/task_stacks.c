@@ -19,6 +19,7 @@
 #include "kernel/walk.h"
 #include "proc/processes.h"
 #include "python/async_objects.h"
+#include "python/awaits.h"
 #include "python/code_read.h"
 #include "threads/reading_async.h"
 #include "threads/task_wait.h"
@@ -156,28 +157,36 @@ static void leaf_add(struct walk *w, const struct python_async_task *task, const
 			(struct leaf){ .va = task->va, .stack = stack, .share = share };
 }
 
+static struct task_stack_frame place_read(struct walk *w, const struct python_chain_frame *at)
+{
+	struct strtab *strings = w->to->strings;
+	char mark[PYTHON_MAX_TYPE_NAME + 3];
+	const struct python_code *code;
+
+	if (at->lasti == PYTHON_CHAIN_NO_FRAME) {
+		python_awaits_name(&w->a->python->heap, at, mark, sizeof(mark));
+		return (struct task_stack_frame){ .name = strtab_add(strings, mark) };
+	}
+	code = python_code_cache_get(w->a->python->codes, at->code, NULL);
+	if (!code)
+		return (struct task_stack_frame){ .name = strtab_add(strings, "[python]") };
+	return (struct task_stack_frame){ .name = strtab_add(strings, code->name),
+					  .file = strtab_add(strings, code->file),
+					  .line = python_code_line(code, at->lasti) };
+}
+
 /* The place in the source of a frame. */
 static struct task_stack_frame place_of(struct walk *w, const struct python_chain_frame *at)
 {
 	const uint64_t key[] = { at->code, at->lasti };
 	uint64_t hash = XXH3_64bits_withSeed(key, sizeof(key), w->to->seed);
-	struct strtab *strings = w->to->strings;
-	struct task_stack_frame frame = { 0 };
-	const struct python_code *code;
+	struct task_stack_frame frame;
 	uint32_t index;
+	bool known = map_find(&w->places, hash, &index);
 
-	if (map_find(&w->places, hash, &index)) {
-		w->a->python->heap.counts.nr_bad += !w->place_frames[index].file;
-		return w->place_frames[index];
-	}
-	code = python_code_cache_get(w->a->python->codes, at->code, NULL);
-	frame.name = strtab_add(strings, code ? code->name : "[python]");
-	if (code) {
-		frame.file = strtab_add(strings, code->file);
-		frame.line = python_code_line(code, at->lasti);
-	}
-	w->a->python->heap.counts.nr_bad += !frame.file;
-	if (!vec_grow(w->place_frames, w->nr_places + 1, w->cap_places, MAX_PLACES) &&
+	frame = known ? w->place_frames[index] : place_read(w, at);
+	w->a->python->heap.counts.nr_bad += !frame.file && at->lasti != PYTHON_CHAIN_NO_FRAME;
+	if (!known && !vec_grow(w->place_frames, w->nr_places + 1, w->cap_places, MAX_PLACES) &&
 	    !map_set(&w->places, hash, (uint32_t)w->nr_places))
 		w->place_frames[w->nr_places++] = frame;
 	return frame;
@@ -252,7 +261,7 @@ static uint64_t nr_unread(const struct walk *w)
 
 /*
  * Does the chain of a suspended task not end at the future that it waits for? Then they are of different moments. The
- * chains of some coroutines, such as those of Cython, end before that: they have no frames.
+ * chain ends before that at a coroutine of another compiler than Cython whose type does not describe what it awaits.
  */
 static bool is_torn(const struct walk *w, const struct python_async_task *task, uint64_t end)
 {

@@ -130,7 +130,7 @@ static bool wait_by_place(const struct task_wait_view *view, struct task_wait *r
 	const struct place *place;
 	char text[TEXT_BYTES];
 
-	if (!view->chain->nr_frames)
+	if (!view->chain->nr_frames || view->chain->frames[0].lasti == PYTHON_CHAIN_NO_FRAME)
 		return false;
 	code = python_code_cache_get(view->codes, view->chain->frames[0].code, NULL);
 	place = code ? place_find(code) : NULL;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tasks of asyncio that wait in known functions: who waited where, and when, is written down.
 
-async_waits.py FILE [COPIES [uvloop]]: once FILE.stop is there, FILE gets JSON: {"begin", "end", "waits": [[functions, why, begin,
+async_waits.py FILE [COPIES [uvloop | cython]]: once FILE.stop is there, FILE gets JSON: {"begin", "end", "waits": [[functions, why, begin,
 end], ...]} in nanoseconds since 1970. `functions` are those of this file, from the task that nothing awaits to the one
 that waits. FILE.ready is there as soon as all run.
 """
@@ -18,7 +18,13 @@ WAITS, KEPT = [], []
 VERSION = sys.version_info[:2]
 
 
+if "cython" in sys.argv:
+    import cython_awaits
+
+
 def task(coroutine):
+    if "cython" in sys.argv:
+        coroutine = cython_awaits.awaits(coroutine)
     return asyncio.get_running_loop().create_task(coroutine)
 
 

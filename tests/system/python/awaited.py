@@ -4,6 +4,19 @@
 import gc
 import inspect
 
+AWAITED = ("cr_await", "ag_await", "gi_yieldfrom")
+
+
+def without_frame(awaitable):
+    """What a dump shows of a coroutine of Cython, its type; None: it is another object."""
+    kind = type(awaitable)
+    if inspect.iscoroutine(awaitable) or inspect.isasyncgen(awaitable) or \
+            inspect.isgenerator(awaitable) or not any(name in vars(kind) for name in AWAITED):
+        return None
+    # Up to 0.29 the types of Cython have no module.
+    return "[%s]" % kind.__name__ if kind.__module__ == "builtins" else \
+        "[%s.%s]" % (kind.__module__, kind.__name__)
+
 
 def inner_of(awaitable):
     """What the object awaits, and its frame or None."""
@@ -13,9 +26,11 @@ def inner_of(awaitable):
         return awaitable.ag_await, awaitable.ag_frame
     if inspect.isgenerator(awaitable):
         return awaitable.gi_yieldfrom, awaitable.gi_frame
+    if without_frame(awaitable):
+        return next(getattr(awaitable, name) for name in AWAITED if hasattr(awaitable, name)), None
     if type(awaitable).__name__ in ("coroutine_wrapper", "async_generator_asend",
                                     "async_generator_athrow", "anext_awaitable"):
         return [one for one in gc.get_referents(awaitable)
-                if inspect.iscoroutine(one) or inspect.isasyncgen(one) or
+                if any(hasattr(one, name) for name in AWAITED) or
                 type(one).__name__.startswith("async_generator")][0], None
     return None, None

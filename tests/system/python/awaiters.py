@@ -2,7 +2,7 @@
 """Requests that await each other's tasks in every way, and compute in the innermost one. Writes as JSON which stack
 each kind of request has, and what CPU time it took.
 
-usage: awaiters.py FILE SECONDS [uvloop]; begins when FILE.go exists, after FILE.ready
+usage: awaiters.py FILE SECONDS [uvloop | cython]; begins when FILE.go exists, after FILE.ready
 """
 
 import asyncio
@@ -49,6 +49,8 @@ def chain(task):
 def note(kind):
     """Writes down the stack above the leaf that calls this."""
     frame, stack, task = sys._getframe(2), [], PARENTS.get(asyncio.current_task())
+    if frame.f_code is later.__code__:  # of the same task as the leaf
+        frame, stack = frame.f_back, [place(frame)]
     while task:
         stack = chain(task) + stack
         task = PARENTS.get(task)
@@ -176,8 +178,36 @@ async def timeout(kind):
         await start(leaf(kind))
 
 
+async def cython_root(kind):
+    """The awaiting task is one of Cython."""
+    await start(cython_awaits.awaits(gather(kind)))
+
+
+async def cython_middle(kind):
+    await cython_awaits.awaits(cython_awaits.awaits(direct(kind)))
+
+
+async def cython_generator(kind):
+    async for _ in cython_awaits.yields(start(leaf(kind))):
+        pass
+
+
+async def later(kind):
+    """Until it is suspended for the first time, a coroutine of Cython holds no reference to it."""
+    await asyncio.sleep(0)
+    await leaf(kind)
+
+
+async def cython_leaf(kind):
+    """The running task is one of Cython."""
+    await start(cython_awaits.awaits(later(kind)))
+
+
 KINDS = [direct, gather, gathers, wait, wait_for, shield, shielded_wait_for, kept, nested, generator, own_await, alone]
 KINDS += [group, timeout] if VERSION >= (3, 11) else []
+if sys.argv[3:] == ["cython"]:
+    import cython_awaits
+    KINDS = [direct, cython_root, cython_middle, cython_generator, cython_leaf]
 
 
 async def main():

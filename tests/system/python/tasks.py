@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tasks of asyncio that wait in every way. Writes what it knows of them as JSON.
 
-usage: tasks.py FILE [uvloop | many NUMBER | depths NUMBER DEPTH | flips NUMBER | eager |
+usage: tasks.py FILE [uvloop | cython | many NUMBER | depths NUMBER DEPTH | flips NUMBER | eager |
                        changes]
 """
 
@@ -15,7 +15,10 @@ import threading
 import time
 import types
 
-from awaited import inner_of
+from awaited import inner_of, without_frame
+
+if "cython" in sys.argv:
+    import cython_awaits
 
 LONG = 100000
 DEEP = 300
@@ -46,10 +49,8 @@ def place(frame):
 def chain(coroutine):
     frames = []
     while coroutine is not None:
-        if type(coroutine).__module__.startswith("_cython"):
-            # It has no frames: the dump shows its type.
-            return [["[%s.%s]" % (type(coroutine).__module__, type(coroutine).__name__), "", 0],
-                    *frames]
+        if without_frame(coroutine):
+            frames.insert(0, [without_frame(coroutine), "", 0])
         coroutine, frame = inner_of(coroutine)
         if frame is not None:
             frames.insert(0, place(frame))
@@ -72,6 +73,16 @@ async def deep(depth):
 def old_style():
     result = yield from asyncio.sleep(LONG).__await__()
     return result
+
+
+class ByCython:
+    """Its __await__ is a generator of Cython."""
+
+    def __init__(self, coroutine):
+        self.coroutine = coroutine
+
+    def __await__(self):
+        return cython_awaits.iterates(self.coroutine)
 
 
 class Awaitable:
@@ -101,8 +112,8 @@ async def numbers():
         await asyncio.sleep(LONG + 1)
 
 
-async def counts():
-    async for _ in numbers():
+async def counts(of=None):
+    async for _ in of or numbers():
         pass
 
 
@@ -212,6 +223,20 @@ def singles():
     start(executes(), "executor", "executor")
 
 
+def of_cython():
+    """Coroutines of Cython as those of tasks, and in the middle of chains."""
+    start(cython_awaits.awaits(sleeps()), "cython root", "timer")
+    start(awaits(cython_awaits.awaits(sleeps())), "cython middle", "timer")
+    start(cython_awaits.awaits(cython_awaits.awaits(awaits(sleeps()))), "cython twice", "timer")
+    start(cython_awaits.counts(numbers()), "cython for", "timer")
+    start(counts(cython_awaits.yields(sleeps())), "cython async generator", "timer")
+    start(awaits(ByCython(sleeps())), "cython generator", "timer")
+    start(cython_awaits.awaits(asyncio.get_running_loop().create_future()), "cython future",
+          "future")
+    start(cython_awaits.awaits(gathers(*(start(sleeps(), "c%d" % i, "timer", "cython gathers")
+                                         for i in range(2)))), "cython gathers", "gather")
+
+
 def several():
     start(awaits(start(sleeps(), "awaited", "timer", "awaits")), "awaits", "task")
     start(gathers(*(start(sleeps(), "g%d" % i, "timer", "gathers") for i in range(3))), "gathers",
@@ -282,6 +307,8 @@ def blocks():
 
 
 async def runs(ready):
+    if "cython" in sys.argv:
+        await asyncio.sleep(0)  # before that, a coroutine of Cython holds no reference to this one
     ready.set()
     blocks()
 
@@ -291,7 +318,12 @@ def other_loop(ready):
         asyncio.current_task().set_name("other main")
         start(sleeps(), "other loop", "timer")
         await asyncio.sleep(0.1)
-        task = start(runs(ready), "runs", "", "other main")
+        body = runs(ready)
+        if "cython" in sys.argv:
+            body = cython_awaits.awaits(body)
+        task = start(body, "runs", "", "other main")
+        if "cython" in sys.argv:
+            await asyncio.sleep(0)  # the task begins
         start(sleeps(), "turn", "turn")
         await awaits(task)
     asyncio.run(main())
@@ -306,12 +338,13 @@ def write(path, loops):
             coroutine = task.get_coro()
             tasks[task.get_name()] = {
                 "frames": chain(coroutine),
-                "coroutine": getattr(coroutine, "__qualname__") if VERSION >= (3, 11) else
-                coroutine.cr_code.co_name,
+                "coroutine": None if without_frame(coroutine) else
+                coroutine.__qualname__ if VERSION >= (3, 11) else coroutine.cr_code.co_name,
                 "known": KNOWN.get(task.get_name())}
     for frame in sys._current_frames().values():
         if frame.f_code is blocks.__code__:
-            tasks["runs"]["frames"] = [place(frame), place(frame.f_back)]
+            outer = tasks["runs"]["frames"][-1:] if "cython" in sys.argv else []
+            tasks["runs"]["frames"] = [place(frame), place(frame.f_back), *outer]
     with open(path + ".new", "w", encoding="utf-8") as file:
         json.dump({"tasks": tasks, "pid": os.getpid()}, file)
     os.rename(path + ".new", path)
@@ -324,6 +357,8 @@ async def main(path):
     loop.set_default_executor(concurrent.futures.ThreadPoolExecutor(1))
     singles()
     several()
+    if "cython" in sys.argv:
+        of_cython()
     await streams()
     if "uvloop" not in sys.modules:
         other_kinds()
