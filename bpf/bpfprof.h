@@ -160,6 +160,8 @@ struct bpfprof_title_event {
 	__u32 lost; /* changes of this process since the last event that were not sent */
 	__u32 verdict; /* enum bpfprof_title_verdict at that time */
 	char old_comm[BPFPROF_COMM_LEN]; /* old name of the thread */
+	/* Stack pointer of the thread in user space. A call begins and ends in the same stack. */
+	__u64 sp;
 	/* The record has only the used words; user space fills the rest with zeros. */
 	char title[BPFPROF_TITLE_BYTES];
 };
@@ -171,6 +173,10 @@ enum bpfprof_title_verdict {
 	BPFPROF_TITLE_WANTED = 2,
 };
 
+#define BPFPROF_OPEN_MAIN 1U /* the next change of the main thread */
+/* Every change: the process has wanted titles in other threads, where calls overlap. */
+#define BPFPROF_OPEN_ALL 2U
+
 /* Value of the map titled; key __u32 pid: a process that has sent a TITLE event. */
 struct bpfprof_titled {
 	__u64 start_ns; /* of the process */
@@ -178,12 +184,12 @@ struct bpfprof_titled {
 	__u64 sent[2]; /* hashes of titles without verdict */
 	__u32 tokens; /* events that it may send */
 	__u32 lost; /* changes since the last event that were not sent */
-	__u32 open; /* 1: the next change is sent, whatever its title is */
+	__u32 open; /* BPFPROF_OPEN_*: changes that are sent, whatever their title is */
 	__u32 done; /* 1: user space wants no more events */
 };
 
 _Static_assert(sizeof(struct bpfprof_sample) == 160, "wire");
-_Static_assert(sizeof(struct bpfprof_title_event) == 88 + BPFPROF_TITLE_BYTES, "wire");
+_Static_assert(sizeof(struct bpfprof_title_event) == 96 + BPFPROF_TITLE_BYTES, "wire");
 _Static_assert(sizeof(struct bpfprof_titled) == 48, "wire");
 _Static_assert(sizeof(struct bpfprof_miss_point) % 8 == 0, "wire");
 

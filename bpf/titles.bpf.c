@@ -3,7 +3,8 @@
  * Sends titles of Ray workers as they change. Ray writes the title over the arguments and right
  * after that names the calling thread by it, so a change of the name shows a change of the title.
  *
- * Titles with the verdict unwanted are not sent, except one that ends a wanted title. Each process
+ * Titles with the verdict unwanted are not sent, except one that ends a wanted title: the next one of
+ * the main thread, and every one of a process whose other threads have wanted titles. Each process
  * has a rate limit; a title without verdict costs more. The next event of the process reports the
  * number of changes held back.
  */
@@ -117,7 +118,7 @@ static __always_inline void title_lose(struct bpfprof_titled *t, struct task_str
 	count_add(BPFPROF_COUNT_TITLES_LOST, 1);
 	t->lost++;
 	if (task->pid == task->tgid)
-		t->open = 1; /* the next change is sent, whatever it is */
+		t->open |= BPFPROF_OPEN_MAIN;
 }
 
 /* Sends the event; counts it if that fails. */
@@ -151,6 +152,7 @@ static __always_inline void title_send(struct bpfprof_titled *t, struct task_str
 	e->verdict = verdict;
 	t->lost = 0;
 	__builtin_memcpy(e->old_comm, task->comm, sizeof(e->old_comm));
+	e->sp = regs_sp(task_regs(task));
 	bpf_dynptr_write(&dst, 0, e, size, 0);
 	bpf_ringbuf_submit_dynptr(&dst, !verdict || avail > cfg.ring_bytes / 8 ? BPF_RB_FORCE_WAKEUP
 									       : BPF_RB_NO_WAKEUP);
@@ -181,7 +183,7 @@ int BPF_PROG(title_changed, struct task_struct *task, const char *comm)
 	len = title_read(e, task);
 	if (len <= 0) {
 		t = bpf_map_lookup_elem(&titled, &pid);
-		if (t && leader)
+		if (t)
 			t->lost++;
 		count_add(BPFPROF_COUNT_TITLES_LOST, 1);
 		return 0;
@@ -196,7 +198,8 @@ int BPF_PROG(title_changed, struct task_struct *task, const char *comm)
 		verdict = *judged;
 	if (verdict == BPFPROF_TITLE_UNWANTED) {
 		t = bpf_map_lookup_elem(&titled, &pid);
-		if (!t || !t->open || !leader)
+		if (!t ||
+		    !(t->open & (leader ? BPFPROF_OPEN_MAIN | BPFPROF_OPEN_ALL : BPFPROF_OPEN_ALL)))
 			return 0;
 	}
 	now_ms = bpf_ktime_get_ns() / 1000000;
@@ -207,17 +210,19 @@ int BPF_PROG(title_changed, struct task_struct *task, const char *comm)
 	}
 	if (t->done)
 		return 0;
-	price = leader ? title_price(t, hash, verdict) : TOKENS_NEW_TITLE;
+	price = title_price(t, hash, verdict);
 	if (!titled_pay(t, price, now_ms)) {
 		count_add(BPFPROF_COUNT_TITLES_LIMITED, 1);
-		if (leader) {
-			t->lost++;
-			t->open = 1; /* the next change is sent, whatever it is */
-		}
+		t->lost++;
+		t->open |= leader ? BPFPROF_OPEN_MAIN : BPFPROF_OPEN_ALL;
 		return 0;
 	}
-	if (leader)
-		t->open = verdict != BPFPROF_TITLE_UNWANTED;
+	if (!leader)
+		t->open |= BPFPROF_OPEN_ALL;
+	else if (verdict == BPFPROF_TITLE_UNWANTED)
+		t->open &= ~BPFPROF_OPEN_MAIN;
+	else
+		t->open |= BPFPROF_OPEN_MAIN;
 	title_send(t, task, e, len, verdict);
 	return 0;
 }

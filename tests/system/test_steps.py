@@ -38,6 +38,45 @@ class Actor:
             rows = [line.split() for line in file.read().split("\n")[:-1]]
         return [tuple(int(word) / 1e9 for word in row) for row in rows]
 
+class Overlapping:
+    """A worker that makes several calls at once, in threads or fibers, and writes down each."""
+
+    NR_LANES, NR_CALLS = 4, 60
+
+    def __init__(self, context, mode, seconds=60):
+        self.log = context.path(mode + ".log")
+        with open(self.log, "wb") as out:
+            self.process = context.spawn(
+                [context.helper("overlaps", "overlaps.c", "-pthread"), seconds, ROOM, "Service",
+                 mode], stdout=out)
+        self.pid = self.process.pid
+
+    def rows(self):
+        with open(self.log, encoding="ascii") as file:
+            return [line.split() for line in file.read().split("\n")[:-1]]
+
+    def wait(self, nr_rows):
+        limit = time.monotonic() + 60
+        while len(self.rows()) < nr_rows:
+            check(time.monotonic() < limit, "%d rows" % len(self.rows()))
+            time.sleep(0.05)
+
+    def calls(self):
+        """(method, tid, earliest begin, latest begin, earliest end, latest end) in order of begin, ns."""
+        rows = sorted([int(row[0]), row[1], *map(int, row[2:])] for row in self.rows()[1:])
+        check([row[0] for row in rows] == list(range(1, len(rows) + 1)), "%s" % rows)
+        return [tuple(row[1:]) for row in rows]
+
+
+def union_ns(spans):
+    """The time that lies in any of these."""
+    total = until = 0
+    for begin, end in sorted(spans):
+        total += max(0, end - max(begin, until))
+        until = max(until, end)
+    return total
+
+
 def functions(context, name, process="ray::"):
     """Samples of each call_N (and of what else the workers do) under a process."""
     seen = {}
@@ -151,8 +190,8 @@ def windows(context):
 
 @test()
 def windows_of_threads(context):
-    """A worker whose calls cannot be told from one another has steps all the same then."""
-    check_windows(context, "threads", "1:3", ["call_3", "call_4"], False)
+    """The calls of the worker run in another thread than the main one."""
+    check_windows(context, "threads", "2:4", ["call_4", "call_5"], True)
 
 
 def recorded(context, steps):
@@ -411,15 +450,63 @@ def cut_short(context):
 
 @test()
 def in_threads(context):
-    """An actor with threads has no steps that one title could tell: said, nothing made up."""
-    actor = Actor(context, "Threaded", 50, 20, "threads")
+    """An actor whose calls run in another thread than the main one: as any other."""
+    actor = Actor(context, "Threaded", 50, 20, "threads", gate=True)
     time.sleep(0.3)
-    done = context.bpfprof("record", "-d", "2", "--worker", "threaded", "--steps", "1:3", "-o",
-                           "x.folded", "--stats", "x.json", timeout=15).expect(0)
-    check("worker pid %d runs its methods in threads" % actor.pid in done.text and
-          not summary(done), done.text)
-    check(not functions(context, "x.folded"), "recorded")
-    check(context.json("x.json")["steps"]["workers_in_threads"] == 1, "not counted")
+    recorder = context.start("record", "-F", HZ, "--worker", "threaded", "--steps", "2:4", "-o",
+                             "x.folded")
+    context.sampling(recorder)
+    actor.process.send_signal(signal.SIGUSR1)
+    done = context.finish(recorder, 15).expect(0)
+    check(summary(done)[actor.pid][:2] == (2, 2), done.text)
+    seen = functions(context, "x.folded", "")
+    check(set(seen) == {"call_2", "call_3", "beside"}, "%s" % seen)
+
+
+def check_overlapping(context, mode, pattern, wanted_of):
+    """The time in which any of steps 3 to 5 runs, to the change of the title, and what runs in it."""
+    actor = Overlapping(context, mode)
+    actor.wait(1)
+    recorder = context.start("record", "-F", HZ, "--worker", pattern, "--steps", "3:6", "-o",
+                             "x.folded", "--stats", "x.json")
+    context.sampling(recorder)
+    actor.process.send_signal(signal.SIGUSR1)
+    done = context.finish(recorder, 60).expect(0)
+    actor.wait(1 + actor.NR_CALLS)
+    calls = actor.calls()
+    steps = [call for call in calls if wanted_of(call[0])][2:5]
+    least, most = union_ns([call[3:5] for call in steps]), union_ns([(c[2], c[5]) for c in steps])
+    check(summary(done)[actor.pid][:2] == (3, 3) and
+          least / 1e9 - 0.001 <= summary(done)[actor.pid][2] <= most / 1e9 + 0.001,
+          "%s, not %.4f to %.4f s" % (done.text, least / 1e9, most / 1e9))
+    check(most < sum(call[5] - call[2] for call in steps), "they do not overlap: %s" % steps)
+    may = {"call_%d" % (n + 1) if n < 12 else "call_other" for n, call in enumerate(calls)
+           if any(call[2] < step[5] and step[2] < call[5] for step in steps)}
+    must = {"call_%d" % (calls.index(step) + 1) if calls.index(step) < 12 else "call_other"
+            for step in steps}
+    seen = functions(context, "x.folded", "")
+    check(must <= set(seen) <= may, "%s, not %s to %s" % (seen, must, may))
+    stats = context.json("x.json")["steps"]
+    check(stats["recorded"] == 3 and not stats.get("recorded_in_part") and
+          not stats.get("calls_no_room"), "%s" % stats)
+    context.note("%s s, %.4f to %.4f s; %s" % (summary(done)[actor.pid][2], least / 1e9,
+                                               most / 1e9, seen))
+
+
+@test()
+def overlapping_threads(context):
+    check_overlapping(context, "threads", "service", lambda method: True)
+
+
+@test()
+def overlapping_fibers(context):
+    check_overlapping(context, "fibers", "service", lambda method: True)
+
+
+@test()
+def overlapping_one_method(context):
+    """Only calls of one method, whose ends are titles of the class; another begins with its name."""
+    check_overlapping(context, "fibers", "service.f", lambda method: method == "f")
 
 
 @test()

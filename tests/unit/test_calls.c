@@ -1,11 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "proc/title.h"
 #include "ray/calls.h"
+
+static struct calls_room room = { .max = 8U << 20 };
+
+/* In the main thread. */
+static int see(struct calls *calls, const char *title, bool wanted, const char *old_comm)
+{
+	const struct calls_change change = {
+		.main_thread = true, .wanted = wanted, .title = title, .old_comm = old_comm
+	};
+
+	return calls_see(calls, &change);
+}
 
 /* One character per change of the title: c a call begins, r rest. Titles with an x are asked for. */
 struct sequence_case {
@@ -50,14 +63,14 @@ ParameterizedTestParameters(calls, sequence)
 
 ParameterizedTest(struct sequence_case *c, calls, sequence)
 {
-	struct calls calls = { 0 };
+	struct calls calls = { .room = &room };
 	char title[TITLE_MAX + 1], comm[16];
 	size_t i;
 
 	memcpy(comm, c->before, sizeof(comm));
 	for (i = 0; c->want[i]; i++) {
 		snprintf(title, sizeof(title), "ray::%s", c->titles[i]);
-		calls_see(&calls, title, strchr(title, 'x'), comm);
+		see(&calls, title, strchr(title, 'x'), comm);
 		cr_expect_eq(calls.state, c->want[i] == 'c' ? CALLS_CALL : CALLS_REST, "%s: %s",
 			     c->name, title);
 		snprintf(comm, sizeof(comm), "%.15s", title);
@@ -82,15 +95,15 @@ Test(calls, cut)
 {
 	char title[TITLE_MAX + 1];
 
-	struct calls calls = { 0 };
+	struct calls calls = { .room = &room };
 
 	memset(title, 'x', TITLE_MAX);
 	memcpy(title, "ray::", 5);
 	memcpy(title + TITLE_MAX - 3, "...", 4);
-	calls_see(&calls, title, true, "ray::xxxxxxxxxx");
+	see(&calls, title, true, "ray::xxxxxxxxxx");
 	cr_expect_eq(calls.state, CALLS_REST);
 	title[20] = '.';
-	calls_see(&calls, title, true, "ray::xxxxxxxxxx");
+	see(&calls, title, true, "ray::xxxxxxxxxx");
 	cr_expect_eq(calls.state, CALLS_CALL);
 	cr_expect_eq(strlen(calls.class), 20);
 	calls_fini(&calls);
@@ -100,14 +113,155 @@ Test(calls, cut)
 /* The class stays known when changes are lost. */
 Test(calls, lost)
 {
-	struct calls calls = { 0 };
+	struct calls calls = { .room = &room };
 
-	calls_see(&calls, "ray::A.f", true, "ray::A");
+	see(&calls, "ray::A.f", true, "ray::A");
 	calls_lose(&calls);
-	calls_see(&calls, "ray::A", true, "ray::named");
+	see(&calls, "ray::A", true, "ray::named");
 	cr_expect_eq(calls.state, CALLS_REST);
 	calls_lose(&calls);
-	calls_see(&calls, "ray::named", true, "ray::A");
+	see(&calls, "ray::named", true, "ray::A");
 	cr_expect_eq(calls.state, CALLS_CALL);
 	calls_fini(&calls);
+}
+
+/* A change in a thread; the stack pointer is in KiB. */
+static struct calls_change in_thread(uint32_t tid, uint64_t sp, const char *title)
+{
+	return (struct calls_change){
+		.tid = tid, .sp = sp << 10, .title = title, .old_comm = "ray::A"
+	};
+}
+
+/* Changes in threads, and the calls that they end. */
+struct overlap_case {
+	char name[24];
+	struct {
+		uint32_t tid;
+		uint64_t sp;
+		char title[12];
+		int ends; /* begin of the call that it ends, in KiB; 0: none, -1: no change */
+	} changes[9];
+};
+
+ParameterizedTestParameters(calls, overlap)
+{
+	static struct overlap_case cases[] = {
+		{ "threads",
+		  { { 2, 900, "ray::A.f", 0 },
+		    { 3, 900, "ray::A.f", 0 },
+		    { 3, 899, "ray::A", 900 },
+		    { 3, 900, "ray::A.g", 0 },
+		    { 2, 900, "ray::A", 900 },
+		    { 3, 900, "ray::A", 900 },
+		    { 3, 900, "ray::A", 0 } } },
+		{ "fibers",
+		  { { 2, 900, "ray::A.f", 0 },
+		    { 2, 1156, "ray::A.f", 0 },
+		    { 2, 1412, "ray::A.f", 0 },
+		    { 2, 1156, "ray::A", 1156 },
+		    { 2, 1411, "ray::A", 1412 },
+		    { 2, 1157, "ray::A.g", 0 },
+		    { 2, 899, "ray::A", 900 },
+		    { 2, 1157, "ray::A", 1157 } } },
+		{ "nearest",
+		  { { 2, 900, "ray::A.f", 0 },
+		    { 2, 940, "ray::A.f", 0 },
+		    { 2, 921, "ray::A", 940 },
+		    { 2, 921, "ray::A", 900 } } },
+		{ "too_far",
+		  { { 2, 900, "ray::A.f", 0 },
+		    { 2, 933, "ray::A", 0 },
+		    { 2, 867, "ray::A", 0 },
+		    { 2, 868, "ray::A", 900 } } },
+		{ "other_thread",
+		  { { 2, 900, "ray::A.f", 0 },
+		    { 3, 900, "ray::A", 0 },
+		    { 2, 900, "ray::A", 900 } } },
+		{ "only_named",
+		  { { 2, 900, "ray::A.f", 0 },
+		    { 2, 900, "ray::A.f", -1 },
+		    { 2, 900, "ray::A.g", 900 },
+		    { 2, 900, "ray::A", 900 } } },
+		{ "named_call",
+		  { { 2, 900, "ray::A.f", 0 },
+		    { 2, 1156, "ray::step", 0 },
+		    { 2, 900, "ray::A", 900 },
+		    { 2, 1156, "ray::A", 1156 } } },
+	};
+
+	return cr_make_param_array(struct overlap_case, cases, sizeof(cases) / sizeof(cases[0]));
+}
+
+ParameterizedTest(struct overlap_case *c, calls, overlap)
+{
+	struct calls calls = { .room = &room };
+	size_t i, before = 0;
+
+	for (i = 0; c->changes[i].tid; i++) {
+		const struct calls_change change =
+			in_thread(c->changes[i].tid, c->changes[i].sp, c->changes[i].title);
+		const struct call *ended = calls_ended_by(&calls, &change);
+		bool begins = strcmp(change.title, "ray::A") != 0;
+		int ends = c->changes[i].ends;
+
+		cr_expect_eq(calls_is_change(&calls, &change), ends >= 0, "%s, %zu", c->name, i);
+		if (ends < 0)
+			continue;
+		cr_expect_eq(ended ? ended->sp >> 10 : 0, ends, "%s, %zu", c->name, i);
+		cr_expect(!ended || ended->tid == change.tid, "%s, %zu", c->name, i);
+		cr_expect_eq(calls_see(&calls, &change), begins, "%s, %zu", c->name, i);
+		before += begins - (ends > 0);
+		cr_expect_eq(calls.nr_running, before, "%s, %zu", c->name, i);
+	}
+	cr_expect_eq(calls.nr_running, 0, "%s", c->name);
+	calls_fini(&calls);
+	cr_expect_eq(room.bytes, 0, "%s", c->name);
+}
+
+/* The main thread and others do not end each other's calls. */
+Test(calls, main_thread_beside)
+{
+	const struct calls_change beside = in_thread(2, 0, "ray::A.g"),
+				  ends = in_thread(2, 0, "ray::A");
+	struct calls calls = { .room = &room };
+
+	cr_expect_eq(see(&calls, "ray::A.f", false, "ray::A"), 1);
+	cr_expect_eq(calls_see(&calls, &beside), 1);
+	cr_expect_eq(see(&calls, "ray::A", false, "ray::A.f"), 0);
+	cr_assert_eq(calls.nr_running, 1);
+	cr_expect_str_eq(calls.running->title, "ray::A.g");
+	cr_expect_eq(calls_see(&calls, &ends), 0);
+	cr_expect_eq(calls.nr_running, 0);
+	calls_fini(&calls);
+}
+
+/* More calls than there is room for are not known; the others stay. */
+Test(calls, bounds)
+{
+	struct calls_room small = { .max = 3 * (sizeof(struct call) + sizeof("ray::A.f")) };
+	struct calls calls = { .room = &room };
+	struct calls_change change;
+	uint64_t i;
+
+	for (i = 1; i <= CALLS_MAX + 2; i++) {
+		change = in_thread(2, 256 * i, "ray::A.f");
+		cr_expect_eq(calls_see(&calls, &change), i <= CALLS_MAX ? 1 : -ENOSPC, "%d",
+			     (int)i);
+	}
+	cr_expect_eq(calls.nr_running, CALLS_MAX);
+	change = in_thread(2, 256 * 7, "ray::A");
+	cr_expect_eq(calls_see(&calls, &change), 0);
+	cr_expect_eq(calls.nr_running, CALLS_MAX - 1);
+	calls_lose(&calls);
+	cr_expect_eq(calls.nr_running, 0);
+	calls_fini(&calls);
+	cr_expect_eq(room.bytes, 0);
+	calls.room = &small;
+	for (i = 1; i <= 4; i++) {
+		change = in_thread(2, 256 * i, "ray::A.f");
+		cr_expect_eq(calls_see(&calls, &change), i <= 2 ? 1 : -ENOSPC, "%d", (int)i);
+	}
+	calls_fini(&calls);
+	cr_expect_eq(small.bytes, 0);
 }

@@ -99,10 +99,10 @@ Test(steps, windows)
 	uint64_t ts;
 
 	steps_end(&steps, 1); /* of one that began before */
-	cr_expect_eq(steps.nr_ended, 0);
+	cr_expect_eq(steps.nr_recorded, 0);
 	steps_run(&steps, &range, 6);
 	cr_expect_eq(steps.nr_begun, 6);
-	cr_expect_eq(steps.nr_ended, 6);
+	cr_expect_eq(steps.nr_open, 0);
 	cr_expect_eq(steps.nr_recorded, 2);
 	cr_expect_eq(steps.recorded_ns, 80);
 	for (ts = 0; ts < 700; ts++)
@@ -123,15 +123,45 @@ Test(steps, running)
 	cr_expect_eq(steps_have(&steps, UINT64_MAX - 1), 1);
 	cr_expect_eq(steps.nr_recorded, 0);
 	cr_expect_eq(steps.nr_windows, 1);
-	/* Without an end of its own: the next one is it. */
-	steps_begin(&steps, &range, 260);
-	cr_expect_eq(steps.nr_ended, 2);
+	steps_end_all(&steps, 260);
 	cr_expect_eq(steps.recorded_ns, 60);
 	cr_expect_eq(steps_have(&steps, 259), 1);
-	cr_expect_eq(steps_have(&steps, 260), 1);
-	steps_begin(&steps, &range, 300); /* step 4 */
+	cr_expect_eq(steps_have(&steps, 260), 0);
+	cr_expect_not(steps_through(&steps, &range));
+	steps_begin(&steps, &range, 270);
+	cr_expect_not(steps_through(&steps, &range));
+	steps_end(&steps, 300);
+	cr_expect_not(steps_begin(&steps, &range, 300)); /* step 4 */
 	cr_expect_eq(steps_have(&steps, 300), 0);
 	cr_expect_eq(steps.nr_recorded, 2);
+	cr_expect(steps_through(&steps, &range));
+}
+
+/* Wanted steps 2, 3 and 4 of 100 to 200, 150 to 300 and 400 to 450: two windows. */
+Test(steps, overlapping)
+{
+	const struct steps_range range = { .start = 2, .stop = 5 };
+	struct steps steps = { 0 };
+	uint64_t ts;
+
+	cr_expect_not(steps_begin(&steps, &range, 50)); /* it runs all the time */
+	cr_expect(steps_begin(&steps, &range, 100));
+	cr_expect(steps_begin(&steps, &range, 150));
+	cr_expect_eq(steps.nr_open, 2);
+	steps_end(&steps, 200);
+	cr_expect_eq(steps_have(&steps, 250), 1);
+	steps_end(&steps, 300);
+	cr_expect_not(steps_through(&steps, &range));
+	cr_expect(steps_begin(&steps, &range, 400));
+	cr_expect_not(steps_begin(&steps, &range, 420));
+	cr_expect_not(steps_through(&steps, &range));
+	steps_end(&steps, 450);
+	cr_expect(steps_through(&steps, &range));
+	cr_expect_eq(steps.nr_recorded, 3);
+	cr_expect_eq(steps.recorded_ns, 250);
+	for (ts = 0; ts < 500; ts++)
+		cr_expect_eq(steps_have(&steps, ts),
+			     (ts >= 100 && ts < 300) || (ts >= 400 && ts < 450), "%d", (int)ts);
 }
 
 /* Of very many steps the last ones are known; earlier ones are not invented. */
@@ -161,12 +191,12 @@ Test(steps, skip)
 	cr_expect_eq(steps.nr_begun, 0);
 	steps_skip_to(&steps, 3, 10);
 	cr_expect_eq(steps.nr_begun, 2);
-	cr_expect_eq(steps.nr_ended, 2);
 	steps_begin(&steps, &range, 10);
 	steps_skip_to(&steps, 4, 15); /* it is the next one anyway */
-	cr_expect_eq(steps.nr_ended, 2);
+	cr_expect_eq(steps.nr_open, 1);
 	steps_skip_to(&steps, 5, 20); /* the third has ended, and the fourth is not known */
-	cr_expect_eq(steps.nr_ended, 4);
+	cr_expect_eq(steps.nr_begun, 4);
+	cr_expect_eq(steps.nr_open, 0);
 	cr_expect_eq(steps.nr_recorded, 1);
 	cr_expect_eq(steps.recorded_ns, 10);
 	steps_begin(&steps, &range, 20);

@@ -207,6 +207,66 @@ Test(task_timeline, pids)
 	json_decref(json);
 }
 
+static void title_in(uint32_t tid, uint64_t ns, const char *name)
+{
+	struct task_change change = change_of(1, ns, name, "ray::A");
+
+	change.main_thread = false;
+	change.tid = tid;
+	task_calls_see(calls, &change);
+}
+
+/* Calls that overlap are in tracks of their own, as few as there can be; the reader counts them. */
+Test(task_timeline, overlapping)
+{
+	const int64_t pids = 1 << 22;
+	const int64_t want[] = { 1, pids + 1, pids + 2, pids + 1, 1 };
+	const int64_t want_threads[] = { 11, 12, 13, 12, 11 };
+	struct task_read *task_read;
+	struct task_row *rows;
+	json_t *json, *event;
+	size_t i, nr, at = 0;
+
+	title_in(11, 1000, "ray::A.a");
+	title_in(12, 1100, "ray::A.b");
+	title_in(13, 1200, "ray::A.c");
+	title_in(12, 1300, "ray::A");
+	title_in(12, 1400, "ray::A.d");
+	title_in(11, 1500, "ray::A");
+	title_in(11, 1500, "ray::A.e");
+	title_in(11, 1600, "ray::A");
+	title_in(12, 1700, "ray::A");
+	json = written(1 << 20);
+	expect(json, "1 ray::A.a actor 1.0+0.5\n1 ray::A.b actor 1.1+0.2\n"
+		     "1 ray::A.c actor 1.2+3.8 runs\n1 ray::A.d actor 1.4+0.3\n"
+		     "1 ray::A.e actor 1.5+0.1\n");
+	json_array_foreach(json_object_get(json, "traceEvents"), i, event)
+	{
+		if (strcmp(json_string_value(json_object_get(event, "ph")), "X"))
+			continue;
+		cr_expect_eq(json_integer_value(json_object_get(event, "tid")), want[at], "%zu",
+			     at);
+		cr_expect_eq(
+			json_integer_value(json_object_get(json_object_get(event, "args"), "tid")),
+			want_threads[at], "%zu", at);
+		at++;
+	}
+	cr_expect_eq(at, 5);
+	cr_expect(strstr(text, "\"calls at once: 2\"") && strstr(text, "\"calls at once: 3\"") &&
+		  !strstr(text, "\"calls at once: 4\""));
+	cr_assert_eq(task_read_new(&task_read), 0);
+	cr_assert_eq(task_read_push(task_read, text, text_len), 0);
+	cr_assert_eq(task_read_end(task_read), 0);
+	rows = task_read_rows(task_read, &nr);
+	cr_expect_eq(nr, 6); /* and ray::f, which has CPU time only */
+	cr_expect_str_eq(rows[0].name, "A.c");
+	cr_expect_eq(rows[0].total_ns, 3800);
+	cr_expect(!task_read_totals(task_read)->nr_not_understood);
+	free(rows);
+	task_read_free(task_read);
+	json_decref(json);
+}
+
 Test(task_timeline, newest_kept)
 {
 	json_t *json;

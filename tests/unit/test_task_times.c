@@ -218,20 +218,24 @@ Test(task_times, lost_at_the_end)
 	cr_expect_eq(task_times_nr_left_out(times), 3);
 }
 
-/* Methods in threads of their own overlap: the one title says nothing of them. */
+/* Methods in threads of their own overlap: each takes its own time. */
 Test(task_times, in_threads)
 {
 	struct task_change change = { .pid = 1,
 				      .start_ns = 7,
 				      .ts_ns = 20 * MS,
-				      .main_thread = false,
+				      .tid = 2,
 				      .title = "ray::A.g",
 				      .old_comm = "ray::A" };
 
 	title(1, 10, "ray::A.f", "ray::A");
 	task_times_see(times, &change);
 	title(1, 90, "ray::A", "ray::A.f");
-	first(0);
+	cr_expect_eq(first(1).total_ns, 80 * MS);
+	change.ts_ns = 120 * MS;
+	change.title = "ray::A";
+	task_times_see(times, &change);
+	cr_expect_eq(first(2).total_ns, 100 * MS);
 }
 
 Test(task_times, exit_ends_a_call)

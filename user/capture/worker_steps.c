@@ -27,6 +27,7 @@
 #include "gpu_calls.h"
 
 #define NAME_BYTES (TITLE_MAX + 1024)
+#define MAX_CALLS_BYTES (8U << 20) /* of titles and calls in flight, of all workers */
 #define MAX_REPORTED 64 /* lines at the end */
 
 struct worker {
@@ -36,11 +37,10 @@ struct worker {
 	uint32_t own_pid; /* in bpfprof's pid namespace, 0: not known */
 	char *name; /* the name in the first title */
 	int pattern;
-	char *title; /* the last title; NULL: not known */
-	struct calls calls;
+	struct calls calls; /* those that are chosen are wanted steps */
 	struct steps steps;
 	uint64_t nr_lost; /* changes of the title that were lost */
-	bool reported, exited, in_threads;
+	bool reported, exited;
 	bool windows; /* its steps are windows: it has made one, or the user wants windows */
 	bool window_open;
 };
@@ -49,9 +49,10 @@ struct worker_steps {
 	struct sampler *sampler;
 	struct gpu_probes *probes; /* probes that report windows, or NULL */
 	struct hash_table workers;
+	struct calls_room room;
 	bool held; /* no step begins */
 	bool changed; /* some worker may have made its last step */
-	uint64_t nr_changes, nr_bad, nr_full, nr_forgotten;
+	uint64_t nr_changes, nr_bad, nr_full, nr_forgotten, nr_no_room;
 	uint64_t nr_unread; /* processes that could not be read at the start */
 	/* Samples outside of wanted steps; samples too old to decide. */
 	uint64_t nr_outside, nr_late;
@@ -68,6 +69,7 @@ int worker_steps_new(struct worker_steps **ret, struct sampler *sampler)
 	if (!all)
 		return -ENOMEM;
 	all->sampler = sampler;
+	all->room.max = MAX_CALLS_BYTES;
 	hash_table_init(&all->workers, WORKER_STEPS_MAX, struct worker, key);
 	*ret = all;
 	return 0;
@@ -98,7 +100,6 @@ static void worker_remove(struct worker_steps *all, struct worker *worker)
 					  false);
 	calls_fini(&worker->calls);
 	free(worker->name);
-	free(worker->title);
 	hash_table_remove(&all->workers, worker);
 }
 
@@ -157,6 +158,7 @@ static struct worker *worker_add(struct worker_steps *all, const struct bpfprof_
 	worker->name = name;
 	worker->task = *task;
 	worker->pattern = pattern;
+	worker->calls.room = &all->room;
 	worker->windows = all->sampler->options->steps.kind == STEPS_WINDOWS;
 	if (all->probes) /* probes report windows of this worker from now on */
 		gpu_probes_report_windows(all->probes, task->pid, task->start_ns, true);
@@ -205,32 +207,29 @@ static int judge(const struct worker_steps *all, const char *title, bool class_t
 			 : worker_match(options->workers, options->nr_workers, &names);
 }
 
-/* Is the worker not counted, as its steps overlap? */
-static bool left_out(const struct worker *worker)
-{
-	return worker->in_threads && !worker->windows;
-}
-
 static bool is_through(const struct worker_steps *all, const struct worker *worker)
 {
-	return worker->steps.nr_ended >= all->sampler->options->steps.stop - 1;
+	return steps_through(&worker->steps, &all->sampler->options->steps);
 }
 
-static void step_begins(struct worker_steps *all, struct worker *worker, uint64_t ts_ns)
+/* True: the step is wanted. */
+static bool step_begins(struct worker_steps *all, struct worker *worker, uint64_t ts_ns)
 {
 	uint64_t before = worker->steps.nr_windows;
+	bool wanted;
 
 	if (all->held && !worker->windows)
-		return;
-	steps_begin(&worker->steps, &all->sampler->options->steps, ts_ns);
+		return false;
+	wanted = steps_begin(&worker->steps, &all->sampler->options->steps, ts_ns);
 	if (all->notify && !worker->windows && worker->steps.nr_windows > before)
 		all->notify(all->notify_arg, &worker->task, true);
+	return wanted;
 }
 
-/* The step breaks off: its end will not be known. */
-static void step_breaks_off(struct worker_steps *all, const struct worker *worker)
+/* Steps break off: their end will not be known. */
+static void steps_break_off(struct worker_steps *all, const struct worker *worker)
 {
-	if (all->notify && !worker->windows && worker->steps.nr_windows > worker->steps.nr_recorded)
+	if (all->notify && !worker->windows && worker->steps.nr_open)
 		all->notify(all->notify_arg, &worker->task, false);
 }
 
@@ -242,62 +241,56 @@ static void step_was_last(struct worker_steps *all, struct worker *worker)
 
 static void step_ends(struct worker_steps *all, struct worker *worker, uint64_t ts_ns)
 {
-	uint64_t before = worker->steps.nr_recorded;
-
+	if (!worker->steps.nr_open)
+		return;
 	steps_end(&worker->steps, ts_ns);
-	if (all->notify && !worker->windows && worker->steps.nr_recorded > before)
+	if (all->notify && !worker->windows && !worker->steps.nr_open)
 		all->notify(all->notify_arg, &worker->task, false);
 	if (is_through(all, worker))
 		step_was_last(all, worker);
 }
 
-/* The calls of the worker overlap, so the only title of the process does not show them. */
-static void give_up(struct worker_steps *all, struct worker *worker)
+/* Changes of the title were lost: the steps that run end now, for all that is known. */
+static void worker_loses(struct worker_steps *all, struct worker *worker, uint32_t lost,
+			 uint64_t ts_ns)
 {
-	if (worker->in_threads)
-		return;
-	worker->in_threads = true;
-	if (worker->windows)
-		return;
-	step_breaks_off(all, worker);
-	all->changed = true;
-	titles_finish(&all->sampler->reader.session, &worker->task);
-	if (worker_is_asked_for(all, worker))
-		log_warn(
-			"worker pid %u runs its methods in threads of their own or as coroutines "
-			"(max_concurrency, asyncio): its calls cannot be counted, and only windows "
-			"that it makes with cudaProfilerStart are steps",
-			worker->own_pid);
-}
-
-/* Forgets the title: the next title counts as new. This costs no memory. */
-static void title_forget(struct worker *worker)
-{
-	free(worker->title);
-	worker->title = NULL;
+	worker->nr_lost += lost;
+	calls_lose(&worker->calls);
+	while (!worker->windows && worker->steps.nr_open)
+		step_ends(all, worker, ts_ns);
 }
 
 static void worker_title(struct worker_steps *all, struct worker *worker,
 			 const struct bpfprof_title_event *e, const char *title, bool wanted)
 {
 	char old_comm[BPFPROF_COMM_LEN + 1] = { 0 };
+	const struct calls_change change = { .ts_ns = e->rec.ts_ns,
+					     .sp = e->sp,
+					     .tid = e->task.tid,
+					     .main_thread = e->task.tid == e->task.pid,
+					     .wanted = wanted,
+					     .title = title,
+					     .old_comm = old_comm };
+	const struct call *ended;
+	int begun;
 
-	if (e->lost) {
-		worker->nr_lost += e->lost;
-		calls_lose(&worker->calls);
-	} else if (worker->title && !strcmp(worker->title, title)) {
-		return; /* the event reports only a new name of a thread */
-	}
-	if (title_keep(&worker->title, title, SIZE_MAX))
-		title_forget(worker);
 	memcpy(old_comm, e->old_comm, sizeof(e->old_comm));
-	calls_see(&worker->calls, title, wanted, old_comm);
-	if (worker->windows)
+	if (e->lost)
+		worker_loses(all, worker, e->lost, e->rec.ts_ns);
+	else if (!calls_is_change(&worker->calls, &change))
 		return;
-	step_ends(all, worker, e->rec.ts_ns);
-	if (worker->calls.state == CALLS_CALL && wanted && calls_is_step(title) &&
+	ended = calls_ended_by(&worker->calls, &change);
+	if (ended && ended->chosen && !worker->windows)
+		step_ends(all, worker, e->rec.ts_ns);
+	begun = calls_see(&worker->calls, &change);
+	if (begun < 0) {
+		all->nr_no_room++;
+		worker->nr_lost++;
+	}
+	if (begun > 0 && wanted && !worker->windows && calls_is_step(title) &&
 	    !is_through(all, worker))
-		step_begins(all, worker, e->rec.ts_ns);
+		worker->calls.running[worker->calls.nr_running - 1].chosen =
+			step_begins(all, worker, e->rec.ts_ns);
 }
 
 void worker_steps_title(struct worker_steps *all, const struct bpfprof_title_event *e,
@@ -311,10 +304,8 @@ void worker_steps_title(struct worker_steps *all, const struct bpfprof_title_eve
 	if (title_parse(title, e->title, sizeof(e->title))) {
 		all->nr_bad++;
 		titles_judge(&all->sampler->reader.session, e, false);
-		if (worker && e->lost) {
-			worker->nr_lost += e->lost;
-			calls_lose(&worker->calls);
-		}
+		if (worker && e->lost)
+			worker_loses(all, worker, e->lost, e->rec.ts_ns);
 		return;
 	}
 	pattern = judge(all, title, false);
@@ -327,10 +318,7 @@ void worker_steps_title(struct worker_steps *all, const struct bpfprof_title_eve
 		worker->own_pid = session_own_pid(&all->sampler->reader.session, e->task.pid,
 						  process ? process->ns_context.agent_pid : 0);
 	worker_is_asked_for(all, worker);
-	if (e->task.tid != e->task.pid)
-		give_up(all, worker);
-	else
-		worker_title(all, worker, e, title, pattern >= 0);
+	worker_title(all, worker, e, title, pattern >= 0);
 }
 
 /* The worker makes windows: its calls are no steps, and its earlier calls are not counted. */
@@ -342,7 +330,7 @@ static void windows_are_steps(struct worker_steps *all, struct worker *worker)
 
 	if (worker->windows)
 		return;
-	step_breaks_off(all, worker);
+	steps_break_off(all, worker);
 	worker->windows = true;
 	worker->steps = (struct steps){ 0 };
 	sampler_emit(all->sampler, &forget);
@@ -372,6 +360,8 @@ void worker_steps_window(struct worker_steps *all, const struct bpfprof_window_e
 		return;
 	}
 	steps_skip_to(&worker->steps, e->number, e->rec.ts_ns);
+	/* The record of the last window's end was lost if that window is still open. */
+	steps_end_all(&worker->steps, e->rec.ts_ns);
 	if (is_through(all, worker))
 		step_was_last(all, worker);
 	else
@@ -387,7 +377,7 @@ void worker_steps_exit(struct worker_steps *all, const struct bpfprof_task_id *t
 		return;
 	worker->exited = true;
 	all->changed = true;
-	step_breaks_off(all, worker);
+	steps_break_off(all, worker);
 }
 
 static bool title_is_wanted(void *arg, const char *title)
@@ -431,7 +421,7 @@ bool worker_steps_want(struct worker_steps *all, const struct bpfprof_sample *sa
 
 	if (!worker)
 		return false;
-	have = left_out(worker) ? 0 : steps_have(&worker->steps, sample->rec.ts_ns);
+	have = steps_have(&worker->steps, sample->rec.ts_ns);
 	all->nr_late += have < 0;
 	all->nr_outside += !have;
 	return have > 0;
@@ -441,7 +431,7 @@ bool worker_steps_know(struct worker_steps *all, const struct bpfprof_task_id *t
 {
 	struct worker *worker = worker_find(all, task);
 
-	return worker && !left_out(worker) && worker_is_asked_for(all, worker);
+	return worker && worker_is_asked_for(all, worker);
 }
 
 bool worker_steps_through(struct worker_steps *all)
@@ -452,8 +442,6 @@ bool worker_steps_through(struct worker_steps *all)
 	if (!all->changed)
 		return false;
 	hash_table_each(&all->workers, worker) {
-		if (left_out(worker))
-			continue;
 		if (!worker_is_asked_for(all, worker)) { /* the container may not be known yet */
 			unclear = true;
 			continue;
@@ -489,9 +477,11 @@ static void worker_report_end(const struct worker *worker, const struct steps_ra
 		   worker->windows ? "windows of the profiler" : "steps");
 	if (steps->nr_recorded)
 		buf_printf(&text, ", %.3f s in all", (double)steps->recorded_ns / 1e9);
-	if (steps->nr_windows > steps->nr_recorded)
+	if (steps->nr_open > 1)
+		buf_printf(&text, ", %" PRIu64 " steps in part", steps->nr_open);
+	else if (steps->nr_open)
 		buf_printf(&text, ", step %" PRIu64 " in part", steps->nr_begun);
-	if (steps->nr_ended + 1 < range->stop)
+	if (!steps_through(steps, range))
 		buf_printf(&text, "; %" PRIu64 " seen%s", steps->nr_begun,
 			   worker->exited ? " when it exited" : "");
 	if (worker->nr_lost && !worker->windows)
@@ -511,7 +501,7 @@ void worker_steps_report(struct worker_steps *all)
 		/*
 		 * A worker that was not reported is not wanted, or its container was never found.
 		 */
-		if (left_out(worker) || !worker->reported)
+		if (!worker->reported)
 			continue;
 		if (nr++ < MAX_REPORTED)
 			worker_report_end(worker, &all->sampler->options->steps);
@@ -527,14 +517,14 @@ void worker_steps_report_one(struct worker_steps *all, const struct bpfprof_task
 {
 	const struct worker *worker = worker_find(all, task);
 
-	if (worker && worker->reported && !left_out(worker))
+	if (worker && worker->reported)
 		worker_report_end(worker, &all->sampler->options->steps);
 }
 
 /* The struct that the rows of counters read. */
 struct steps_counts {
 	uint64_t workers, seen, recorded, in_part, outside, late, before_windows, windows;
-	uint64_t changes, bad, threads, unread, full, forgotten;
+	uint64_t changes, bad, no_room, unread, full, forgotten;
 };
 
 #define AT(field) offsetof(struct steps_counts, field)
@@ -555,8 +545,8 @@ const struct counter worker_steps_counters[] = {
 	  .help = "workers whose job marks its steps itself (cudaProfilerStart)" },
 	{ COUNTER_STEPS, "title_changes", AT(changes), .help = "changes of titles" },
 	{ COUNTER_STEPS, "titles_bad", AT(bad), .help = "titles that could not be read" },
-	{ COUNTER_STEPS, "workers_in_threads", AT(threads),
-	  .help = "workers without steps, as they run several calls at once" },
+	{ COUNTER_STEPS, "calls_no_room", AT(no_room),
+	  .help = "calls of workers over the limit of calls at once" },
 	{ COUNTER_STEPS, "processes_unread", AT(unread),
 	  .help = "workers without steps, as their process could not be read" },
 	{ COUNTER_STEPS, "workers_no_room", AT(full), .help = "workers over the limit" },
@@ -577,6 +567,7 @@ void worker_steps_stats(const struct worker_steps *all, struct stats_reasons *ds
 		.unread = all->nr_unread,
 		.full = all->nr_full,
 		.forgotten = all->nr_forgotten,
+		.no_room = all->nr_no_room,
 	};
 
 	hash_table_each(&all->workers, worker) {
@@ -585,8 +576,7 @@ void worker_steps_stats(const struct worker_steps *all, struct stats_reasons *ds
 		c.workers++;
 		c.seen += worker->steps.nr_begun;
 		c.recorded += worker->steps.nr_recorded;
-		c.in_part += worker->steps.nr_windows - worker->steps.nr_recorded;
-		c.threads += left_out(worker);
+		c.in_part += worker->steps.nr_open;
 		c.windows += worker->windows && worker->steps.nr_begun;
 	}
 	stats_add_rows(dst, worker_steps_counters, &c, false);

@@ -127,6 +127,7 @@ static void on_worker(void *arg, const struct bpfprof_task_id *task, uint32_t ow
 		.own_pid = own_pid,
 		.start_ns = task->start_ns,
 		.ts_ns = ts_ns,
+		.tid = task->pid,
 		.main_thread = true,
 		.chosen = true,
 		.title = title,
@@ -225,9 +226,8 @@ void record_timeline_title(struct record_timeline *timeline,
 	titles_judge(session, event, !calls_is_idle(change.title));
 	change.chosen = is_chosen(timeline, event->task.pid, change.title);
 	timeline->nr_missed += change.chosen ? event->lost : 0;
-	/* A worker that is not recorded may have calls in threads, too: they must be seen. */
-	if (change.chosen || change.main_thread)
-		task_calls_see(timeline->calls, &change);
+	/* A title that is not chosen may end a call that is. */
+	task_calls_see(timeline->calls, &change);
 }
 
 /* Counts lost changes of a title if no next change came that would report them. */
@@ -263,7 +263,7 @@ int record_timeline_finish(struct record_timeline *timeline, uint64_t end_ns)
 /* The values that the rows read. */
 struct timeline_counts {
 	uint64_t bpf[BPFPROF_NR_COUNTERS];
-	uint64_t bad, in_threads, no_room, unread, no_container;
+	uint64_t bad, no_begin, no_room, unread, no_container;
 };
 
 #define AT(field) offsetof(struct timeline_counts, field)
@@ -274,8 +274,8 @@ const struct counter record_timeline_counters[] = {
 	{ COUNTER_TRACE, "title_changes_too_many", AT(bpf[BPFPROF_COUNT_TITLES_LIMITED]),
 	  .help = "changes of titles beyond 20,000 a second, of all workers" },
 	{ COUNTER_TRACE, "titles_bad", AT(bad), .help = "titles that could not be read" },
-	{ COUNTER_TRACE, "workers_in_threads", AT(in_threads),
-	  .help = "actors that run several calls at once: the title does not say which" },
+	{ COUNTER_TRACE, "calls_without_begin", AT(no_begin),
+	  .help = "calls of actors that run several at once: only the end was seen" },
 	{ COUNTER_TRACE, "changes_no_room", AT(no_room),
 	  .help = "changes of titles over the limit of a trace" },
 	{ COUNTER_TRACE, "processes_unread", AT(unread),
@@ -289,7 +289,7 @@ static void lost_fill(const struct record_timeline *timeline, struct stats_reaso
 {
 	struct timeline_counts counts = {
 		.bad = timeline->nr_bad,
-		.in_threads = task_calls_nr_in_threads(timeline->calls),
+		.no_begin = task_calls_nr_no_begin(timeline->calls),
 		.no_room = task_calls_nr_no_room(timeline->calls),
 		.unread = timeline->nr_unread,
 		.no_container = timeline->nr_no_container,
@@ -302,15 +302,15 @@ static void lost_fill(const struct record_timeline *timeline, struct stats_reaso
 
 static void say_missing(const struct record_timeline *timeline, const char *path)
 {
-	uint64_t threads = task_calls_nr_in_threads(timeline->calls);
+	uint64_t no_begin = task_calls_nr_no_begin(timeline->calls);
 
 	if (timeline->nr_missed)
 		log_warn("%s: %" PRIu64 " changes of titles came too fast: calls are missing", path,
 			 timeline->nr_missed);
-	if (threads)
-		log_warn("%s: %" PRIu64 " workers run their methods in threads of their own or as "
-			 "coroutines (max_concurrency, asyncio): their calls are missing",
-			 path, threads);
+	if (no_begin)
+		log_info("%s: %" PRIu64 " calls had begun before the recording, of actors that run "
+			 "several at once: they are missing",
+			 path, no_begin);
 }
 
 int record_timeline_write(struct record_timeline *timeline, const char *path,

@@ -39,6 +39,7 @@ struct thread_entry {
 struct gpu_trace {
 	struct spool *spool;
 	struct strtab *titles;
+	struct calls_room titles_room; /* of the processes' calls in flight */
 	struct hash_table by_process, by_thread;
 	struct gpu_trace_process processes[GPU_TRACE_MAX_PROCESSES];
 	struct gpu_trace_thread *threads;
@@ -222,11 +223,18 @@ void gpu_trace_title(struct gpu_trace *trace, const struct bpfprof_title_event *
 		process_get(trace, e->task.pid, e->task.start_ns, GPU_TRACE_MAX_PROCESSES / 2);
 	struct gpu_trace_event event = { .begin_ns = e->rec.ts_ns, .flags = GPU_TRACE_TITLE };
 	char title[TITLE_MAX + 1], old_comm[BPFPROF_COMM_LEN + 1] = { 0 };
+	/* Calls of the GPU belong to a process: they show the one title that it has at a time. */
+	const struct calls_change change = {
+		.main_thread = true, .wanted = true, .title = title, .old_comm = old_comm
+	};
 	uint32_t id;
 
 	trace->titles_lost += e->lost;
-	if (process && !process->calls)
+	if (process && !process->calls) {
 		process->calls = calloc(1, sizeof(*process->calls));
+		if (process->calls)
+			process->calls->room = &trace->titles_room;
+	}
 	if (!process || !process->calls || title_parse(title, e->title, sizeof(e->title))) {
 		trace->titles_lost++;
 		return;
@@ -234,7 +242,8 @@ void gpu_trace_title(struct gpu_trace *trace, const struct bpfprof_title_event *
 	memcpy(old_comm, e->old_comm, BPFPROF_COMM_LEN);
 	if (e->lost)
 		calls_lose(process->calls);
-	calls_see(process->calls, title, true, old_comm);
+	if (calls_see(process->calls, &change) < 0)
+		trace->titles_lost++;
 	id = process->calls->state == CALLS_CALL ? strtab_add(trace->titles, title) : 0;
 	if (!id && !process->title)
 		return;
@@ -300,6 +309,7 @@ int gpu_trace_new(struct gpu_trace **ret, const char *folder, uint64_t max_bytes
 		return -ENOMEM;
 	hash_table_init(&trace->by_process, GPU_TRACE_MAX_PROCESSES, struct process_entry, key);
 	hash_table_init(&trace->by_thread, GPU_TRACE_MAX_THREADS, struct thread_entry, key);
+	trace->titles_room.max = GPU_TRACE_TITLE_BYTES;
 	err = strtab_new(&trace->titles, GPU_TRACE_TITLE_BYTES);
 	if (!err)
 		err = spool_new(&trace->spool, folder, sizeof(struct gpu_trace_event), max_bytes);

@@ -8,11 +8,25 @@
  * .options(name=), `ray::NAME`; between two methods it is `ray::Class`. For a task it is `ray::task`
  * and then `ray::IDLE`. A title without a method can be a call or rest: `ray::Class` is rest once a
  * call of that class was seen. A title that is cut at TITLE_MAX counts as it is.
+ *
+ * Calls of an actor may overlap, but the same stack that sets the title of a call sets the title at
+ * its end. A thread of a pool has one stack. The calls of an asyncio actor run in one thread, each in a
+ * fiber: a stack of its own, 256 KiB apart from others in Ray 2.60, where the stack pointers at begin
+ * and end of a call differ by 192 bytes. So a change ends the call of its thread that began nearest to
+ * its stack pointer, at most CALLS_STACK_BYTES away. Ray has no fibers in the main thread, so there
+ * each change ends the call.
+ *
+ * Bounds: CALLS_MAX calls in flight of a worker, and the bytes of a struct calls_room for all workers.
  */
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "proc/title.h"
+
+#define CALLS_MAX 1024
+#define CALLS_STACK_BYTES (32U << 10)
 
 enum calls_state {
 	CALLS_UNKNOWN = 0, /* before the first change, or after lost changes */
@@ -20,23 +34,62 @@ enum calls_state {
 	CALLS_CALL,
 };
 
-/* All zero to begin with; calls_fini() frees its memory and leaves it all zero. */
+/* A thread sets the title. */
+struct calls_change {
+	uint64_t ts_ns;
+	uint64_t sp; /* the thread's stack pointer in user space; of no use in the main thread */
+	uint32_t tid;
+	bool main_thread;
+	bool wanted; /* a filter chooses the title */
+	const char *title; /* of proc/title.h */
+	/*
+	 * The name that the thread had until now, with a NUL: the beginning of the thread's last
+	 * title, unless the program set another name.
+	 */
+	const char *old_comm;
+};
+
+/* A call in flight. */
+struct call {
+	uint64_t sp, begin_ns; /* of the change that began it */
+	uint32_t tid;
+	bool main_thread;
+	bool chosen, before, unclear; /* for the caller; false to begin with */
+	char *title;
+};
+
+/* Bytes of titles and calls in flight, of all workers that share it. */
+struct calls_room {
+	size_t bytes, max;
+};
+
+/* All zero but the room to begin with; calls_fini() frees its memory and leaves it like that. */
 struct calls {
-	enum calls_state state;
+	struct calls_room *room;
+	enum calls_state state; /* of the main thread */
+	char *rest; /* the main thread's title if no call of it is in flight; NULL: not known */
 	char *class; /* the title of the actor at rest; NULL: not known */
+	struct call *running; /* in the order of their begin */
+	size_t nr_running, cap_running;
 };
 
 void calls_fini(struct calls *calls);
 
-/* Changes of the title were lost. */
+/* Changes of the title were lost: no call in flight is known any more. */
 void calls_lose(struct calls *calls);
 
+/* False: the title is the same, only a thread got a name. */
+bool calls_is_change(const struct calls *calls, const struct calls_change *change);
+/* The call that a change ends, until the next function is called; NULL: none in flight. */
+struct call *calls_ended_by(const struct calls *calls, const struct calls_change *change);
 /*
- * The worker has a new title (of proc/title.h); wanted: a filter chooses it. old_comm (with a NUL) is
- * the name that the thread had until now: the beginning of the old title, unless the program set
- * another name. Afterwards the old call has ended, and state says whether a new one has begun.
+ * Removes the call that a change ends, and adds the one that it begins. 1: a call has begun, it is the
+ * last one of running; 0: rest; -ENOSPC: no room, the call that may have begun is not known.
  */
-void calls_see(struct calls *calls, const char *title, bool wanted, const char *old_comm);
+int calls_see(struct calls *calls, const struct calls_change *change);
+/* Adds a call with that title. NULL: no room. */
+struct call *calls_add(struct calls *calls, const struct calls_change *change);
+void calls_remove(struct calls *calls, struct call *call);
 
 bool calls_is_idle(const char *title); /* of a worker between two tasks; no actor */
 

@@ -3,7 +3,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <stdbool.h>
 #include <string.h>
 
 /* Parses digits up to the character `end`. Returns the position behind it, or NULL. */
@@ -58,35 +57,45 @@ void steps_end(struct steps *steps, uint64_t ts_ns)
 {
 	struct steps_window *window;
 
-	if (steps->nr_ended == steps->nr_begun)
+	if (!steps->nr_open)
 		return;
-	steps->nr_ended = steps->nr_begun;
-	if (!steps->nr_windows)
+	steps->nr_recorded++;
+	if (--steps->nr_open)
 		return;
 	window = window_last(steps);
-	if (window->end_ns != UINT64_MAX)
-		return;
 	window->end_ns = ts_ns;
-	steps->nr_recorded++;
 	steps->recorded_ns += ts_ns - window->begin_ns;
 }
 
-void steps_begin(struct steps *steps, const struct steps_range *range, uint64_t ts_ns)
+void steps_end_all(struct steps *steps, uint64_t ts_ns)
 {
-	steps_end(steps, ts_ns);
+	while (steps->nr_open)
+		steps_end(steps, ts_ns);
+}
+
+bool steps_begin(struct steps *steps, const struct steps_range *range, uint64_t ts_ns)
+{
 	steps->nr_begun++;
 	if (steps->nr_begun < range->start || steps->nr_begun >= range->stop)
-		return;
+		return false;
+	if (steps->nr_open++)
+		return true;
 	steps->nr_windows++;
 	*window_last(steps) = (struct steps_window){ .begin_ns = ts_ns, .end_ns = UINT64_MAX };
+	return true;
 }
 
 void steps_skip_to(struct steps *steps, uint64_t number, uint64_t ts_ns)
 {
 	if (steps->nr_begun + 1 >= number)
 		return;
-	steps_end(steps, ts_ns);
-	steps->nr_begun = steps->nr_ended = number - 1;
+	steps_end_all(steps, ts_ns);
+	steps->nr_begun = number - 1;
+}
+
+bool steps_through(const struct steps *steps, const struct steps_range *range)
+{
+	return steps->nr_begun + 1 >= range->stop && !steps->nr_open;
 }
 
 int steps_have(const struct steps *steps, uint64_t ts_ns)

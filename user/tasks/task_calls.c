@@ -14,20 +14,14 @@ struct worker {
 	struct process_key key;
 	uint32_t own_pid;
 	struct calls calls;
-	char *title; /* last title, NULL: not known */
-	bool open; /* the worker is in a call of that title */
-	bool unclear; /* the worker may be in a call of that title */
-	bool before; /* the call was open when the worker was first seen */
-	bool chosen; /* the filters chose it when it took its title */
-	uint64_t begin_ns;
+	bool seen; /* its title is known */
 	uint64_t polled_ns; /* time of task_calls_poll(), 0: never */
-	bool in_threads; /* calls overlap, but the process has one title */
 };
 
 struct task_calls {
 	struct hash_table workers;
-	size_t title_bytes; /* of all workers' titles and classes */
-	uint64_t nr_lost, nr_no_room, nr_in_threads;
+	struct calls_room room;
+	uint64_t nr_lost, nr_no_room, nr_no_begin;
 	void (*call)(void *arg, const struct task_call *call);
 	void *arg;
 };
@@ -48,6 +42,8 @@ int task_change_read(struct task_change *ret, struct task_change_texts *texts,
 		.start_ns = task->start_ns,
 		.ts_ns = event->rec.ts_ns,
 		.main_thread = task->tid == task->pid,
+		.tid = task->tid,
+		.sp = event->sp,
 		.lost = event->lost,
 		.title = texts->title,
 		.old_comm = texts->old_comm,
@@ -63,37 +59,23 @@ int task_calls_new(struct task_calls **ret, size_t max_workers,
 	if (!calls)
 		return -ENOMEM;
 	hash_table_init(&calls->workers, max_workers, struct worker, key);
+	calls->room.max = TASK_CALLS_MAX_BYTES;
 	calls->call = call;
 	calls->arg = arg;
 	*ret = calls;
 	return 0;
 }
 
-static size_t titles_size(const struct worker *worker)
-{
-	return (worker->title ? strlen(worker->title) + 1 : 0) +
-	       (worker->calls.class ? strlen(worker->calls.class) + 1 : 0);
-}
-
-/* Forgets the open call: it has ended, or is not known any more. */
-static void worker_forget(struct worker *worker)
-{
-	worker->open = worker->unclear = worker->before = false;
-}
-
 /* Forgets the worker's state: its next change counts as its first. */
-static void worker_begin_anew(struct task_calls *calls, struct worker *worker)
+static void worker_begin_anew(struct worker *worker)
 {
-	calls->title_bytes -= titles_size(worker);
-	worker_forget(worker);
 	calls_fini(&worker->calls);
-	free(worker->title);
-	worker->title = NULL;
+	worker->seen = false;
 }
 
 static void worker_remove(struct task_calls *calls, struct worker *worker)
 {
-	worker_begin_anew(calls, worker);
+	worker_begin_anew(worker);
 	hash_table_remove(&calls->workers, worker);
 }
 
@@ -115,143 +97,179 @@ static struct worker *worker_get(struct task_calls *calls, const struct task_cha
 	if (worker)
 		return worker;
 	worker = process_map_add(&calls->workers, change->pid, change->start_ns);
-	if (worker)
+	if (worker) {
 		worker->own_pid = change->own_pid;
+		worker->calls.room = &calls->room;
+	}
 	return worker;
 }
 
-static void worker_report(const struct task_calls *calls, const struct worker *worker,
-			  enum task_call_kind kind, uint64_t end_ns, bool runs)
+static void call_report(const struct task_calls *calls, const struct worker *worker,
+			const struct call *running, enum task_call_kind kind, uint64_t end_ns,
+			bool runs)
 {
 	const struct task_call call = {
 		.pid = worker->key.pid,
 		.own_pid = worker->own_pid,
+		.tid = running->tid,
 		.start_ns = worker->key.start_ns,
-		.title = worker->title,
+		.title = running->title,
 		.class = worker->calls.class ?: "",
 		.kind = kind,
-		.own = calls_is_step(worker->title),
-		.before = worker->before,
+		.own = calls_is_step(running->title),
+		.before = running->before,
 		.runs = runs,
-		.chosen = worker->chosen,
-		.begin_ns = worker->begin_ns,
-		.end_ns = end_ns > worker->begin_ns ? end_ns : worker->begin_ns,
+		.chosen = running->chosen,
+		.begin_ns = running->begin_ns,
+		.end_ns = end_ns > running->begin_ns ? end_ns : running->begin_ns,
 	};
 
 	calls->call(calls->arg, &call);
 }
 
+static enum task_call_kind kind_of(const struct worker *worker)
+{
+	return worker->calls.class ? TASK_CALL_ACTOR : TASK_CALL_TASK;
+}
+
+/* Ends all calls of the worker. */
 static void worker_end(const struct task_calls *calls, struct worker *worker, uint64_t end_ns,
 		       bool runs)
 {
-	if (worker->open)
-		worker_report(calls, worker, worker->calls.class ? TASK_CALL_ACTOR : TASK_CALL_TASK,
-			      end_ns, runs);
-	else if (worker->unclear)
-		worker_report(calls, worker, TASK_CALL_UNCLEAR, end_ns, runs);
-	worker_forget(worker);
+	const struct call *call;
+	size_t i;
+
+	for (i = 0; i < worker->calls.nr_running; i++) {
+		call = &worker->calls.running[i];
+		call_report(calls, worker, call,
+			    call->unclear ? TASK_CALL_UNCLEAR : kind_of(worker), end_ns, runs);
+	}
+	calls_lose(&worker->calls);
 }
 
-/* The next title shows what the first one was: only a task is followed by the idle title. */
-static void worker_clear_up(struct worker *worker, const char *next)
-{
-	worker->open |= worker->unclear && calls_is_idle(next);
-	worker->unclear = false;
-}
-
-/* The call of the worker ended at an unknown time. */
+/* The calls of the worker ended at an unknown time. */
 static void worker_lose(struct task_calls *calls, struct worker *worker, uint32_t lost)
 {
-	worker_forget(worker);
 	calls_lose(&worker->calls);
 	calls->nr_lost += lost;
 }
 
-/* Sets the title of the worker. False: there is no room. */
-static bool title_set(struct task_calls *calls, struct worker *worker,
-		      const struct task_change *change, const char *old_comm)
+/*
+ * A worker that sets titles in other threads does not run calls in its main thread: nothing shows when
+ * a call ends whose begin was not seen.
+ */
+static void polled_forget(struct worker *worker)
 {
-	size_t had = titles_size(worker);
-	int err;
+	struct calls *calls = &worker->calls;
 
-	calls_see(&worker->calls, change->title, false, old_comm);
-	err = title_keep(&worker->title, change->title, SIZE_MAX);
-	worker->chosen = change->chosen;
-	calls->title_bytes += titles_size(worker) - had;
-	if (!err && calls->title_bytes <= TASK_CALLS_MAX_BYTES)
-		return true;
-	calls->nr_no_room++;
-	worker_begin_anew(calls, worker);
-	return false;
+	if (calls->nr_running && calls->running->before)
+		calls_remove(calls, calls->running);
+}
+
+static struct calls_change calls_change_of(const struct task_change *change)
+{
+	return (struct calls_change){
+		.ts_ns = change->ts_ns,
+		.sp = change->sp,
+		.tid = change->tid,
+		.main_thread = change->main_thread,
+		.title = change->title,
+		.old_comm = change->old_comm,
+	};
+}
+
+/* The change ends this call of the worker, if any. False: that call is not known. */
+static bool call_end(struct task_calls *calls, const struct worker *worker,
+		     const struct calls_change *change)
+{
+	const struct call *call = calls_ended_by(&worker->calls, change);
+
+	/* Only a task is followed by the idle title. */
+	if (call && (!call->unclear || calls_is_idle(change->title)))
+		call_report(calls, worker, call, kind_of(worker), change->ts_ns, false);
+	return call || change->main_thread;
 }
 
 static void title_change(struct task_calls *calls, struct worker *worker,
 			 const struct task_change *change)
 {
+	const struct calls_change to = calls_change_of(change);
+	bool known;
+	int begun;
+
 	/* The poll came after this change, so it knew the change already. */
 	if (change->ts_ns < worker->polled_ns) {
-		worker_begin_anew(calls, worker);
+		worker_begin_anew(worker);
 		worker->polled_ns = 0;
 	}
-	/* The title is the same: only a thread got a name. */
-	if (!change->lost && worker->title && !strcmp(worker->title, change->title))
-		return;
+	if (!change->main_thread)
+		polled_forget(worker);
 	if (change->lost)
 		worker_lose(calls, worker, change->lost);
-	worker_clear_up(worker, change->title);
-	worker_end(calls, worker, change->ts_ns, false);
-	if (!title_set(calls, worker, change, change->old_comm))
+	else if (!calls_is_change(&worker->calls, &to))
 		return;
-	worker->open = worker->calls.state == CALLS_CALL;
-	worker->begin_ns = change->ts_ns;
+	known = call_end(calls, worker, &to);
+	begun = calls_see(&worker->calls, &to);
+	worker->seen = true;
+	if (begun > 0)
+		worker->calls.running[worker->calls.nr_running - 1].chosen = change->chosen;
+	calls->nr_no_room += begun < 0;
+	calls->nr_no_begin += !begun && !known && change->chosen;
 }
 
 void task_calls_see(struct task_calls *calls, const struct task_change *change)
 {
 	struct worker *worker = worker_get(calls, change);
 
-	if (!worker) {
-		calls->nr_no_room++;
-		return;
-	}
-	if (!change->main_thread && !worker->in_threads) {
-		worker->in_threads = true;
-		calls->nr_in_threads++;
-		worker_forget(worker);
-	}
-	if (!worker->in_threads)
+	if (worker)
 		title_change(calls, worker, change);
+	else
+		calls->nr_no_room++;
 }
 
 void task_calls_poll(struct task_calls *calls, const struct task_change *change, uint64_t begin_ns)
 {
+	const struct calls_change to = calls_change_of(change);
 	struct worker *worker = worker_get(calls, change);
+	struct call *call = NULL;
+	int begun;
 
-	if (!worker) {
+	if (worker && worker->seen)
+		return;
+	/* Without an earlier name, a title without a method stays unclear. */
+	begun = worker ? calls_see(&worker->calls, &to) : -ENOSPC;
+	if (begun > 0) {
+		call = worker->calls.running;
+	} else if (!begun && !calls_is_idle(change->title)) {
+		calls_lose(&worker->calls);
+		call = calls_add(&worker->calls, &to);
+	}
+	if (begun < 0) {
 		calls->nr_no_room++;
 		return;
 	}
-	if (worker->title || worker->in_threads)
-		return;
-	/* Without an earlier name, a title without a method stays unclear. */
-	if (!title_set(calls, worker, change, ""))
-		return;
-	worker->open = worker->calls.state == CALLS_CALL;
-	worker->unclear = !worker->open && !calls_is_idle(change->title);
-	worker->before = true;
-	worker->begin_ns = begin_ns;
+	worker->seen = true;
 	worker->polled_ns = change->ts_ns;
-	if (worker->unclear)
-		calls_lose(&worker->calls);
+	if (!call)
+		return;
+	call->before = true;
+	call->unclear = !begun;
+	call->chosen = change->chosen;
+	call->begin_ns = begin_ns;
 }
 
 bool task_calls_lose(struct task_calls *calls, uint32_t pid, uint64_t start_ns, uint32_t lost)
 {
 	struct worker *worker = lost ? process_map_find(&calls->workers, pid, start_ns) : NULL;
+	bool chosen = false;
+	size_t i;
 
-	if (worker)
-		worker_lose(calls, worker, lost);
-	return worker && worker->chosen;
+	if (!worker)
+		return false;
+	for (i = 0; i < worker->calls.nr_running; i++)
+		chosen |= worker->calls.running[i].chosen;
+	worker_lose(calls, worker, lost);
+	return chosen;
 }
 
 void task_calls_exit(struct task_calls *calls, uint32_t pid, uint64_t start_ns, uint64_t ts_ns)
@@ -282,7 +300,7 @@ uint64_t task_calls_nr_no_room(const struct task_calls *calls)
 	return calls->nr_no_room;
 }
 
-uint64_t task_calls_nr_in_threads(const struct task_calls *calls)
+uint64_t task_calls_nr_no_begin(const struct task_calls *calls)
 {
-	return calls->nr_in_threads;
+	return calls->nr_no_begin;
 }

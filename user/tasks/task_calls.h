@@ -6,9 +6,9 @@
  * Room tasks: puts Ray calls on a time line, and says how long they took.
  *
  * This file: the begin and end of the calls of Ray workers, recognized by the changes of their titles
- * (ray/calls.h). A worker whose methods run in threads of their own has calls that overlap, but one
- * title: none of its later calls is reported. Bounds: the workers at once that task_calls_new() allows,
- * and TASK_CALLS_MAX_BYTES of their titles; changes beyond them are counted as left out.
+ * (ray/calls.h). Calls of one worker may overlap. Bounds: the workers at once that task_calls_new()
+ * allows, CALLS_MAX calls in flight of each, and TASK_CALLS_MAX_BYTES of calls and titles; changes
+ * beyond them are counted as left out.
  */
 
 #include <stdbool.h>
@@ -29,6 +29,8 @@ struct task_change {
 	uint64_t start_ns; /* of the process */
 	uint64_t ts_ns; /* of the change, CLOCK_MONOTONIC */
 	bool main_thread;
+	uint32_t tid;
+	uint64_t sp; /* as in struct calls_change */
 	bool chosen; /* the caller wants a call that begins with this title */
 	uint32_t lost; /* changes right before this one that were lost */
 	const char *title; /* of proc/title.h */
@@ -54,6 +56,7 @@ enum task_call_kind {
 
 struct task_call {
 	uint32_t pid, own_pid;
+	uint32_t tid; /* of the thread that set the title, in the namespace of pid */
 	uint64_t start_ns; /* of the process */
 	const char *title;
 	const char *class; /* the title of the actor at rest, "": no actor */
@@ -73,11 +76,11 @@ void task_calls_free(struct task_calls *calls); /* NULL is fine */
 /* A change of a title, in the order of the stream. */
 void task_calls_see(struct task_calls *calls, const struct task_change *change);
 /*
- * So many changes of a worker were lost after the last one: its call has ended at an unknown time.
- * Returns whether that call was chosen; false: no such worker.
+ * So many changes of a worker were lost after the last one: its calls have ended at an unknown time.
+ * Returns whether one of them was chosen; false: no such worker.
  */
 bool task_calls_lose(struct task_calls *calls, uint32_t pid, uint64_t start_ns, uint32_t lost);
-/* The worker has exited, which ends its call. */
+/* The worker has exited, which ends its calls. */
 void task_calls_exit(struct task_calls *calls, uint32_t pid, uint64_t start_ns, uint64_t ts_ns);
 /*
  * The title of a worker as it was read at change->ts_ns: its call is taken to have begun at begin_ns.
@@ -90,6 +93,7 @@ void task_calls_close(struct task_calls *calls, uint64_t now_ns);
 uint64_t task_calls_nr_left_out(const struct task_calls *calls); /* changes */
 uint64_t
 task_calls_nr_no_room(const struct task_calls *calls); /* of these: because of too many workers */
-uint64_t task_calls_nr_in_threads(const struct task_calls *calls); /* workers whose calls overlap */
+/* Calls that ended, but whose begin was not seen: of workers whose calls overlap. */
+uint64_t task_calls_nr_no_begin(const struct task_calls *calls);
 
 #endif

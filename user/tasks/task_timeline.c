@@ -12,7 +12,9 @@
 
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "base/vec.h"
 #include "formats/chrome_trace.h"
+#include "ray/calls.h"
 #include "tasks/task_calls.h"
 #include "tasks/task_cpu.h"
 #include "tasks/task_trace.h"
@@ -23,18 +25,29 @@
 #define CPUS_SHARE 4 /* CPU times take at most this part (1/4) of the file */
 #define MAX_ARGS_BYTES 1024
 #define PIDS (1U << 22) /* PID_MAX_LIMIT */
+#define MAX_LANES (2 * CALLS_MAX) /* the clocks of CPUs may differ: calls seem to overlap then */
 #define REST_BYTES 8192 /* bytes of the file beside events and CPU times */
 #define NOTE                                                                                       \
 	"Begin and end of each call are when its worker changed its title. Between two calls a "   \
 	"worker is idle. cpu_seconds of tasks are sampled."
 
+/*
+ * The calls of one worker that do not overlap share a lane, which is a track of its own: slices of a
+ * track must not overlap. A call takes the first lane that is free when it begins.
+ */
+struct lanes {
+	uint64_t *end_ns; /* of the last call of each lane */
+	size_t nr, cap;
+};
+
 struct timeline {
 	struct task_timeline *ask;
 	const struct task_trace_worker *workers;
 	size_t nr_workers;
+	struct lanes *lanes; /* of each worker */
 	struct chrome_trace chrome;
 	struct buf args;
-	uint8_t *named; /* a bit per pid */
+	uint16_t *named; /* tracks that have a name, by pid */
 };
 
 static const char *category(uint16_t kind)
@@ -56,7 +69,8 @@ static void args_make(struct timeline *t, const struct task_trace_event *e)
 	buf_reset(&t->args);
 	json_key_text(&t->args, "node", t->ask->facts.host);
 	json_key_number(&t->args, "pid", worker->pid);
-	json_key_number(&t->args, "tid", worker->pid);
+	if (e->tid)
+		json_key_number(&t->args, "tid", e->tid);
 	if (e->flags & TASK_TRACE_BEFORE)
 		json_key_bool(&t->args, "begun_before", true);
 	if (e->flags & TASK_TRACE_RUNS)
@@ -67,18 +81,45 @@ static void args_make(struct timeline *t, const struct task_trace_event *e)
 			      "all the time");
 }
 
+/* The lane of the next call of a worker, by the order of begin; or -errno. */
+static int lane_take(struct lanes *lanes, const struct task_trace_event *e)
+{
+	size_t i = 0;
+	int err;
+
+	while (i < lanes->nr && lanes->end_ns[i] > e->begin_ns)
+		i++;
+	if (i == lanes->nr) {
+		err = vec_grow(lanes->end_ns, lanes->nr + 1, lanes->cap, MAX_LANES);
+		if (err)
+			return err;
+		lanes->nr++;
+	}
+	lanes->end_ns[i] = e->begin_ns + e->ns;
+	return (int)i;
+}
+
+/* A number that no thread has; the first lane takes that of the main thread. */
+static uint32_t lane_tid(const struct task_trace_worker *worker, size_t lane)
+{
+	return lane ? PIDS + (uint32_t)lane : worker->pid;
+}
+
 static int on_event(void *arg, const void *record)
 {
 	struct timeline *t = arg;
 	const struct task_trace_event *e = record;
 	const struct task_trace_worker *worker = &t->workers[e->worker];
+	int lane = lane_take(&t->lanes[e->worker], e);
 	const struct chrome_event event = { .name = task_trace_name(t->ask->trace, e->name),
 					    .category = category(e->kind),
 					    .pid = worker->pid,
-					    .tid = worker->pid,
+					    .tid = lane_tid(worker, lane > 0 ? (size_t)lane : 0),
 					    .ts_ns = e->begin_ns,
 					    .args = &t->args };
 
+	if (lane < 0)
+		return lane;
 	args_make(t, e);
 	chrome_trace_slice(&t->chrome, &event, e->ns);
 	if (!chrome_trace_skipped(&t->chrome))
@@ -89,6 +130,11 @@ static int on_event(void *arg, const void *record)
 /* Writes all events but the first skip_bytes bytes of them. */
 static int pass(struct timeline *t, uint64_t skip_bytes)
 {
+	size_t i, k;
+
+	for (i = 0; i < t->nr_workers; i++)
+		for (k = 0; k < t->lanes[i].nr; k++)
+			t->lanes[i].end_ns[k] = 0;
 	t->ask->facts.nr_kept = 0;
 	chrome_trace_skip(&t->chrome, skip_bytes);
 	return task_trace_each(t->ask->trace, on_event, t) ?: t->chrome.error;
@@ -104,19 +150,33 @@ static void worker_names(struct timeline *t, const struct task_trace_worker *wor
 	chrome_trace_track(&t->chrome, worker->pid, worker->pid, "tasks and actor calls", 0);
 }
 
+/* Names the lanes of a worker from *named on. */
+static void lanes_name(struct timeline *t, size_t worker, uint16_t *named)
+{
+	const struct task_trace_worker *of = &t->workers[worker];
+	char name[48];
+
+	for (; *named < t->lanes[worker].nr; (*named)++) {
+		snprintf(name, sizeof(name), "calls at once: %u", *named + 1U);
+		chrome_trace_track(&t->chrome, of->pid, lane_tid(of, *named), name, *named);
+	}
+}
+
 /* Several workers may have had a pid, one after the other: it gets the name of the last one. */
 static void names_write(struct timeline *t)
 {
+	uint16_t *named;
 	size_t i;
 
-	memset(t->named, 0, PIDS / 8);
+	for (i = 0; i < t->nr_workers; i++)
+		t->named[t->workers[i].pid % PIDS] = 0;
 	for (i = t->nr_workers; i-- > 0;) {
-		uint32_t pid = t->workers[i].pid % PIDS;
-
-		if (t->named[pid / 8] & 1U << pid % 8)
-			continue;
-		t->named[pid / 8] |= (uint8_t)(1U << pid % 8);
-		worker_names(t, &t->workers[i]);
+		named = &t->named[t->workers[i].pid % PIDS];
+		if (!*named) {
+			worker_names(t, &t->workers[i]);
+			*named = 1;
+		}
+		lanes_name(t, i, named);
 	}
 }
 
@@ -202,15 +262,19 @@ static int write_all(struct timeline *t, FILE *out)
 int task_timeline_write(FILE *out, void *timeline)
 {
 	struct timeline t = { .ask = timeline };
-	int err;
+	int err = -ENOMEM;
+	size_t i;
 
 	t.workers = task_trace_workers(t.ask->trace, &t.nr_workers);
-	t.named = malloc(PIDS / 8);
-	if (!t.named)
-		return -ENOMEM;
+	t.named = calloc(PIDS, sizeof(*t.named)); /* few pages of it are used */
+	t.lanes = calloc(t.nr_workers + 1, sizeof(*t.lanes));
 	buf_init(&t.args, MAX_ARGS_BYTES);
-	err = write_all(&t, out);
+	if (t.named && t.lanes)
+		err = write_all(&t, out);
 	buf_fini(&t.args);
+	for (i = 0; t.lanes && i < t.nr_workers; i++)
+		free(t.lanes[i].end_ns);
+	free(t.lanes);
 	free(t.named);
 	return err;
 }

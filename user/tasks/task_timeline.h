@@ -3,8 +3,8 @@
 #define BPFPROF_TASKS_TASK_TIMELINE_H
 
 /*
- * Writes the calls of Ray workers as a file that Perfetto opens: a process for each worker, with one
- * track for its main thread, and a slice for each task and each call of an actor.
+ * Writes the calls of Ray workers as a file that Perfetto opens: a process for each worker, and a
+ * slice for each task and each call of an actor. Calls that overlap are in different tracks.
  */
 
 #include <stddef.h>

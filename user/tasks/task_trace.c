@@ -53,6 +53,7 @@ void task_trace_add(struct task_trace *trace, const struct task_call *call,
 		    const char *(*label)(void *arg, const struct task_call *call), void *arg)
 {
 	const struct worker_entry *entry = worker_get(trace, call, label, arg);
+	bool same_pids = !call->own_pid || call->own_pid == call->pid;
 	struct task_trace_event event = {
 		.begin_ns = call->begin_ns,
 		.ns = call->end_ns - call->begin_ns,
@@ -68,6 +69,10 @@ void task_trace_add(struct task_trace *trace, const struct task_call *call,
 	if (*call->class)
 		trace->workers[entry->index].class = strtab_add(trace->names, call->class);
 	event.worker = entry->index;
+	if (call->tid == call->pid)
+		event.tid = trace->workers[entry->index].pid;
+	else if (same_pids)
+		event.tid = call->tid;
 	event.name = strtab_add(trace->names, call->title);
 	trace->nr_calls++;
 	spool_add(trace->spool, &event);

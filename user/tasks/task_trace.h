@@ -30,7 +30,7 @@ struct task_trace_event {
 	uint32_t name;
 	uint16_t kind; /* enum task_call_kind */
 	uint16_t flags; /* TASK_TRACE_* */
-	uint32_t pad;
+	uint32_t tid; /* of the thread in the worker's namespace of pids, 0: not known there */
 };
 
 struct task_trace_worker {
