@@ -219,16 +219,22 @@ ParameterizedTest(struct overlap_case *c, calls, overlap)
 	cr_expect_eq(room.bytes, 0, "%s", c->name);
 }
 
-/* The main thread and others do not end each other's calls. */
+/*
+ * The main thread and others do not end each other's calls. In the main thread each change ends the
+ * call, at whatever depth of the stack.
+ */
 Test(calls, main_thread_beside)
 {
-	const struct calls_change beside = in_thread(2, 0, "ray::A.g"),
-				  ends = in_thread(2, 0, "ray::A");
+	const struct calls_change beside = in_thread(2, 900, "ray::A.g"),
+				  ends = in_thread(2, 900, "ray::A");
+	struct calls_change begins = in_thread(1, 900, "ray::A.f"),
+			    deeper = in_thread(1, 500, "ray::A");
 	struct calls calls = { .room = &room };
 
-	cr_expect_eq(see(&calls, "ray::A.f", false, "ray::A"), 1);
+	begins.main_thread = deeper.main_thread = true;
+	cr_expect_eq(calls_see(&calls, &begins), 1);
 	cr_expect_eq(calls_see(&calls, &beside), 1);
-	cr_expect_eq(see(&calls, "ray::A", false, "ray::A.f"), 0);
+	cr_expect_eq(calls_see(&calls, &deeper), 0);
 	cr_assert_eq(calls.nr_running, 1);
 	cr_expect_str_eq(calls.running->title, "ray::A.g");
 	cr_expect_eq(calls_see(&calls, &ends), 0);
