@@ -6,7 +6,8 @@
  * --steps: the samples that fall into the wanted steps of the workers of --worker, and the moment when
  * all workers are through. Each worker counts its own steps. A step is one call of a method (or task)
  * that a pattern names, begun after the recording. It begins and ends when the worker changes its title,
- * so that no step is too short. If a worker makes windows with cudaProfilerStart, the windows are its
+ * so that no step is too short. Steps of a worker may overlap: samples are wanted while any of them
+ * runs. If a worker makes windows with cudaProfilerStart, the windows are its
  * steps, and its samples before the first one are forgotten; with --steps windows:, calls never are
  * steps. At most WORKER_STEPS_MAX workers are counted.
  */
@@ -56,7 +57,7 @@ void worker_steps_window(struct worker_steps *all, const struct bpfprof_window_e
 void worker_steps_exit(struct worker_steps *all, const struct bpfprof_task_id *task);
 
 bool worker_steps_want(struct worker_steps *all, const struct bpfprof_sample *sample);
-/* Is this a wanted worker with steps that can be counted? */
+/* Is this a wanted worker? */
 bool worker_steps_know(struct worker_steps *all, const struct bpfprof_task_id *task);
 /* Has every worker ended its last wanted step, or exited? */
 bool worker_steps_through(struct worker_steps *all);

@@ -25,7 +25,7 @@
 #define CPUS_SHARE 4 /* CPU times take at most this part (1/4) of the file */
 #define MAX_ARGS_BYTES 1024
 #define PIDS (1U << 22) /* PID_MAX_LIMIT */
-#define MAX_LANES (CALLS_MAX + 2) /* in flight, in pool threads and the main thread, and rounding */
+#define MAX_LANES (2 * CALLS_MAX) /* the clocks of CPUs may differ: calls seem to overlap then */
 #define REST_BYTES 8192 /* bytes of the file beside events and CPU times */
 #define NOTE                                                                                       \
 	"Begin and end of each call are when its worker changed its title. Between two calls a "   \
