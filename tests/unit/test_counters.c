@@ -36,6 +36,7 @@
 #include "profile/profile.h"
 #include "profile/jit_names.h"
 #include "profile/symbolize.h"
+#include "profile/ray_calls.h"
 #include "profile/thread_times.h"
 #include "tasks/task_trace.h"
 
@@ -56,6 +57,7 @@ static const struct counter *const tables[] = {
 	record_findings_counters,
 	worker_steps_counters,
 	thread_times_counters,
+	ray_calls_counters,
 	task_sampler_counters,
 	idle_counters,
 	gpu_monitor_counters,

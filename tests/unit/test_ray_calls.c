@@ -6,12 +6,14 @@
 #include "base/strtab.h"
 #include "profile/profile.h"
 #include "profile/ray_calls.h"
+#include "profile/stats.h"
 #include "made_profile.h"
 
 #define SITE "/opt/lib/python3.11/site-packages/"
 #define STANDARD "/opt/lib/python3.11/"
 
 static struct profile *p;
+static struct stats_reasons walk;
 /* Frames of Ray, of asyncio, of threading; of the actor. */
 static uint32_t raylet, main_loop, span, run_once, uvloop, bootstrap, helper, fit, save, base, spin,
 	other;
@@ -26,6 +28,7 @@ static void setup(void)
 	uint32_t library, loop;
 
 	p = made_new();
+	walk = (struct stats_reasons){ 0 };
 	library = made_mapping(p, SITE "ray/_raylet.so", "", 0, 1 << 20);
 	loop = made_mapping(p, SITE "uvloop/loop.cpython-311-x86_64-linux-gnu.so", "", 0, 1 << 20);
 	raylet = made_native(p, "__pyx_execute_task", library, 0x100);
@@ -75,7 +78,7 @@ Test(ray_calls, the_method_is_on_the_stack)
 	made_add(p, at, 3, spin, fit, span, raylet);
 	made_add(p, at, 4, spin, fit, raylet, main_loop);
 	made_add(p, at, 5, spin, fit, raylet, uvloop, raylet);
-	cr_assert_eq(ray_calls_name(p), 0);
+	cr_assert_eq(ray_calls_name(p, &walk), 0);
 	cr_expect_str_eq(task_of(0), "ray::Trainer.fit");
 	cr_expect_str_eq(task_of(1), "ray::Trainer.save");
 	cr_expect_str_eq(task_of(2), "ray::Trainer.fit");
@@ -94,7 +97,7 @@ Test(ray_calls, the_outermost_method)
 	made_add(p, at, 1, spin, save, fit, span, raylet, main_loop);
 	/* Ray calls back into a method's frame, as it does when it packs an object. */
 	made_add(p, at, 1, spin, save, raylet, main_loop, fit, raylet, main_loop);
-	cr_assert_eq(ray_calls_name(p), 0);
+	cr_assert_eq(ray_calls_name(p, &walk), 0);
 	cr_expect_str_eq(task_of(0), "ray::Trainer.fit");
 	cr_expect_str_eq(task_of(1), "ray::Trainer.fit");
 }
@@ -113,7 +116,7 @@ Test(ray_calls, loop_without_a_method)
 	made_add(p, fit_call, 1, helper, raylet);
 	made_add(p, fit_call, 1, python("Trainer.run", STANDARD "trainer.py"), raylet);
 	made_add(p, fit_call, 1, save, raylet, save, bootstrap);
-	cr_assert_eq(ray_calls_name(p), 0);
+	cr_assert_eq(ray_calls_name(p, &walk), 0);
 	cr_expect_str_eq(task_of(0), "ray::Trainer");
 	cr_expect_str_eq(task_of(1), "ray::Trainer");
 	cr_expect_str_eq(task_of(2), "ray::Trainer");
@@ -135,7 +138,7 @@ Test(ray_calls, names_of_calls_stay)
 	made_add(p, plain, 1, fit, raylet, main_loop);
 	made_add(p, task, 1, spin, raylet, main_loop);
 	made_add(p, none, 1, fit, raylet, main_loop);
-	cr_assert_eq(ray_calls_name(p), 0);
+	cr_assert_eq(ray_calls_name(p, &walk), 0);
 	cr_expect_str_eq(task_of(0), "ray::v1.2");
 	cr_expect_str_eq(task_of(1), "ray::my call");
 	cr_expect_str_eq(task_of(2), "ray::spin");
@@ -161,7 +164,7 @@ Test(ray_calls, method_of_another_title)
 	made_add(p, packed, 1, of_map, raylet, main_loop);
 	made_add(p, alone, 1, other, raylet, main_loop);
 	made_add(p, at, 1, spin, raylet, main_loop);
-	cr_assert_eq(ray_calls_name(p), 0);
+	cr_assert_eq(ray_calls_name(p, &walk), 0);
 	cr_expect_str_eq(task_of(0), "ray::Trainer.load");
 	cr_expect_str_eq(task_of(1), "ray::Trainer.fit");
 	cr_expect_str_eq(task_of(2), "ray::Trainer.save");
@@ -170,24 +173,78 @@ Test(ray_calls, method_of_another_title)
 	cr_expect_str_eq(task_of(5), "ray::Trainer.save", "Ray calls other functions, too");
 }
 
-/* As many methods as a target likes: titles are bounded, further samples keep theirs. */
+/* As many methods as a target likes: its titles are bounded, counted, and leave room for other actors. */
 Test(ray_calls, many_methods)
 {
-	uint32_t at = worker(7, "ray::Trainer.save"), i;
-	size_t renamed = 0;
+	uint32_t at = worker(7, "ray::Trainer.save"), neighbour = worker(8, "ray::Trainer.save"), i;
+	size_t renamed = 0, before;
 	char name[32];
 
 	for (i = 0; i < 20000; i++) {
-		snprintf(name, sizeof(name), "Trainer.m%u", i);
+		snprintf(name, sizeof(name), "%s.m%u", i & 1 ? "Trainer" : "Other", i);
 		made_add(p, at, 1, python(name, "/home/me/job.py"), raylet);
 	}
-	cr_assert_eq(ray_calls_name(p), 0);
+	made_add(p, neighbour, 1, fit, raylet);
+	before = strtab_count(p->strings);
+	cr_assert_eq(ray_calls_name(p, &walk), 0);
 	for (i = 0; i < 20000; i++) {
 		snprintf(name, sizeof(name), "ray::Trainer.m%u", i);
 		renamed += !strcmp(task_of(i), name);
 	}
-	cr_expect_eq(renamed, 16383, "%zu", renamed);
-	cr_expect_eq(p->nr_processes, 16384);
+	cr_expect_eq(renamed, 256, "%zu", renamed);
+	cr_expect_eq(p->nr_processes, 2 + 256 + 1);
+	cr_expect_str_eq(task_of(20000), "ray::Trainer.fit");
+	cr_expect_lt(strtab_count(p->strings) - before, 300,
+		     "titles that are not taken are not kept");
+	cr_expect_gt(stats_total(&walk), 9000);
+}
+
+/* A title keeps its process, and a new one has all that its process has but the kernel's counters. */
+Test(ray_calls, processes_keep_what_they_are)
+{
+	uint32_t first = worker(7, "ray::Trainer.save"), second = worker(7, "ray::Trainer.save");
+
+	p->processes[second].container = 1;
+	p->processes[first].parent = 5;
+	p->processes[first].asked_for = true;
+	p->processes[first].cmdline = p->processes[first].task;
+	p->processes[first].cpu_ns = 9;
+	p->processes[first].rss_known = true;
+	made_add(p, first, 1, save, raylet);
+	made_add(p, first, 1, fit, raylet);
+	cr_assert_eq(ray_calls_name(p, &walk), 0);
+	cr_expect_eq(p->samples[0].process, first);
+	cr_assert_eq(p->samples[1].process, 2);
+	cr_expect_eq(p->processes[2].parent, 5);
+	cr_expect(p->processes[2].asked_for);
+	cr_expect_eq(p->processes[2].cmdline, p->processes[2].task);
+	cr_expect_eq(p->processes[2].cpu_ns, 0);
+	cr_expect_not(p->processes[2].rss_known);
+}
+
+/* Functions that Ray calls, and that are no methods of the actor; a decorator around a method. */
+Test(ray_calls, other_functions)
+{
+	uint32_t at = worker(7, "ray::Trainer.fit");
+	uint32_t unpack = python("deserialize", SITE "ray/_private/serialization.py");
+	uint32_t wrapper = python("no_grad.<locals>.decorate", SITE "torch/utils/_contextlib.py");
+	uint32_t other_library = python("Thread._bootstrap", "/usr/lib64/python3.12/threading.py");
+
+	worker(7, "ray::Trainer.__init__");
+	worker(7, "ray::Trainer.run");
+	made_add(p, at, 1, python("Config.__init__", "/home/me/job.py"), raylet);
+	made_add(p, at, 1, python("Data.run", "/home/me/job.py"), unpack, raylet);
+	made_add(p, at, 1, spin, save, wrapper, raylet);
+	made_add(p, at, 1, wrapper, raylet);
+	made_add(p, at, 1, save, raylet, run_once, other_library);
+	made_add(p, at, 1, python("main.<locals>.Trainer.test", "/srv/asyncio/job.py"), raylet);
+	cr_assert_eq(ray_calls_name(p, &walk), 0);
+	cr_expect_str_eq(task_of(0), "ray::Trainer.fit");
+	cr_expect_str_eq(task_of(1), "ray::Trainer.fit");
+	cr_expect_str_eq(task_of(2), "ray::Trainer.save");
+	cr_expect_str_eq(task_of(3), "ray::Trainer.fit");
+	cr_expect_str_eq(task_of(4), "ray::Trainer.save");
+	cr_expect_str_eq(task_of(5), "ray::Trainer.test");
 }
 
 /* Texts that a target chooses. */
@@ -202,11 +259,11 @@ Test(ray_calls, odd_names)
 		made_add(p, at, 1, python(names[i], ""), raylet);
 		made_add(p, odd, 1, python(names[i], "/"), raylet);
 	}
-	cr_assert_eq(ray_calls_name(p), 0);
+	cr_assert_eq(ray_calls_name(p, &walk), 0);
 	for (i = 0; i < 2 * sizeof(names) / sizeof(names[0]); i++)
 		cr_expect(!strncmp(task_of(i), "ray::", 5), "%s", task_of(i));
 	made_add(p, none, 1, fit, raylet);
-	cr_assert_eq(ray_calls_name(p), 0);
+	cr_assert_eq(ray_calls_name(p, &walk), 0);
 	cr_expect_str_eq(task_of(i), STRTAB_OVERFLOW);
 	cr_expect_str_eq(task_of(0), "ray::Trainer.save");
 	cr_expect_str_eq(task_of(6), "ray::Trainer.save", "a method without a name is none");

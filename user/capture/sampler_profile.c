@@ -9,7 +9,6 @@
 #include "profile/aggregate.h"
 #include "profile/jit_names.h"
 #include "profile/profile.h"
-#include "profile/ray_calls.h"
 #include "profile/symbolize.h"
 
 int sampler_profile(struct sampler *sampler, struct aggregate *aggregate, bool release,
@@ -32,11 +31,6 @@ int sampler_profile(struct sampler *sampler, struct aggregate *aggregate, bool r
 	err = symbolize(ret, &view, sampler->reader.images, &options, files, kernel_names_hidden);
 	if (err)
 		return err;
-	err = ray_calls_name(ret);
-	if (err) {
-		profile_fini(ret);
-		return err;
-	}
 	profile_lead(ret, sampler->options->pids, sampler->options->nr_pids);
 	if (cut_map[0] && !sampler->cut_map_reported)
 		log_warn("%s is too large, or was swapped out in part: some names are missing",

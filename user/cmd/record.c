@@ -39,6 +39,7 @@
 #include "profile/aggregate.h"
 #include "profile/grouping.h"
 #include "profile/idle.h"
+#include "profile/ray_calls.h"
 #include "profile/thread_times.h"
 
 #define AGGREGATE_BYTES (12U << 20)
@@ -296,7 +297,8 @@ static int profile_finish(struct recording *rec, const struct profile *calls)
 	recording_usage(rec, &profile);
 	sampler_image_stats(&rec->sampler, &rec->stats);
 	sampler_own_usage(&rec->sampler, &rec->stats);
-	if (profile_group(&profile, rec->options->by) || idle_fold(rec, &profile) ||
+	if (ray_calls_name(&profile, &rec->stats.walk) ||
+	    profile_group(&profile, rec->options->by) || idle_fold(rec, &profile) ||
 	    recording_py_spy(rec, &profile)) {
 		log_error("out of memory");
 		profile_fini(&profile);

@@ -26,6 +26,7 @@
 #include "profile/aggregate.h"
 #include "profile/aggregate_stats.h"
 #include "profile/profile.h"
+#include "profile/ray_calls.h"
 
 #define WRITER_SECONDS 120 /* the limit is this or two intervals, whichever is longer */
 #define CHILD_CACHE_BYTES (2U << 20) /* names are found file by file */
@@ -92,6 +93,9 @@ static int calls_profile(struct daemon *daemon, struct profile *ret, struct run_
 	if (err)
 		return err;
 	*stats = daemon->writer.stats;
+	err = ray_calls_name(ret, &stats->walk);
+	if (err)
+		return err;
 	calls_profile_stats(&interval->calls, stats);
 	ret->time_ns = interval->start_ns + interval->offset_ns;
 	ret->duration_ns = interval->end_ns - interval->start_ns;
@@ -127,7 +131,8 @@ static int interval_write(struct daemon *daemon, struct write_result *result)
 	profile.duration_ns = interval->end_ns - interval->start_ns;
 	profile.threads = daemon->options->threads;
 	profile.stats = stats;
-	err = daemon_waits_idle(daemon, &profile, &stats->waits);
+	err = ray_calls_name(&profile, &stats->walk)
+		      ?: daemon_waits_idle(daemon, &profile, &stats->waits);
 	if (err)
 		return err;
 	profile_count_nameless(&profile, &stats->walk);

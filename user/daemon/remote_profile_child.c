@@ -26,6 +26,7 @@
 #include "proc/usage.h"
 #include "profile/aggregate.h"
 #include "profile/profile.h"
+#include "profile/ray_calls.h"
 
 #define SAID_BYTES 65536 /* of a command's standard error */
 #define SAID_SHOWN 2048
@@ -109,7 +110,8 @@ static bool profile_write(struct remote_profile_job *job, int fd)
 	profile.duration_ns = job->end_ns - job->start_ns;
 	profile.threads = options.threads;
 	profile.stats = &job->stats;
-	if (daemon_waits_idle(job->daemon, &profile, &job->stats.waits)) {
+	if (ray_calls_name(&profile, &job->stats.walk) ||
+	    daemon_waits_idle(job->daemon, &profile, &job->stats.waits)) {
 		head.status = 500;
 		snprintf(head.text, sizeof(head.text), "%s", strerror(ENOMEM));
 		return head_write(fd, &head);

@@ -10,13 +10,18 @@
  * python/ray/_raylet.pyx execute_task, python/ray/util/tracing/tracing_helper.py).
  */
 
+#include "base/counters.h"
+
 struct profile;
+struct stats_reasons;
+
+extern const struct counter ray_calls_counters[];
 
 /*
  * Samples of Ray actors get the title of their call: a function of the class in the title they had, or one
  * whose title the process had, too. In the thread of an actor's loop, a stack without such a frame gets the
- * title of the class. Others stay: a call may have a name of its own. 0 or -ENOMEM.
+ * title of the class. Others stay: a call may have a name of its own. To be called when the processes have their parents and command lines. 0 or -ENOMEM.
  */
-int ray_calls_name(struct profile *profile);
+int ray_calls_name(struct profile *profile, struct stats_reasons *walk);
 
 #endif
