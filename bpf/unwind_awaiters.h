@@ -428,13 +428,12 @@ static __always_inline int await_member(struct await_walk *w, struct unwind_read
 	    (member->name && await_name(w, reader, member->name)))
 		return AWAIT_STOP_READ_FAULT;
 	w->member += sizeof(struct python_member);
-	if (!member->name) {
+	/* User space looks at as many. */
+	if (!member->name || w->nr_members++ >= PYTHON_MAX_MEMBERS) {
 		w->undescribed = w->exact;
 		w->member = 0;
 		return 0;
 	}
-	if (++w->nr_members >= PYTHON_MAX_MEMBERS)
-		return AWAIT_STOP_SEARCH;
 	if (member->type != PYTHON_MEMBER_OBJECT || !(member->flags & PYTHON_MEMBER_READONLY) ||
 	    (!AWAIT_NAMED(w->name, "cr_await") && !AWAIT_NAMED(w->name, "gi_yieldfrom") &&
 	     !AWAIT_NAMED(w->name, "ag_await")))

@@ -335,13 +335,14 @@ Test(python_awaiters, fields)
 		made_put_u64(&made, async.tasks[1] + w.a.task_coro, root);
 		walk(async.tasks[2]);
 		cr_assert(!w.nr || w.words[0] != code_of(async.coroutines[1]));
-		/* More fields than are looked at. */
+		/* More fields than are looked at: it describes nothing. */
 		root = made_object(&made, "Many", 0, 128);
 		for (uint32_t i = 0; i <= PYTHON_MAX_MEMBERS; i++)
 			made_member(&made, made_type(&made, "Many", 0), i, "field", &member);
 		made_put_u64(&made, async.tasks[1] + w.a.task_coro, root);
 		walk(async.tasks[2]);
-		cr_assert_eq(w.stop, AWAIT_STOP_SEARCH);
+		cr_assert_eq(w.stop, AWAIT_STOP_COMPLETE);
+		cr_assert_eq(w.nr_tasks, 2);
 		/* An awaitable that describes nothing ends the chain, not the search. */
 		root = made_object(&made, "Nothing", 0, 128);
 		made_put_u64(&made, async.tasks[1] + w.a.task_coro, root);
