@@ -17,18 +17,9 @@ LONG = 1000
 
 
 def chain(coroutine):
-    """The interpreter's own word on the frames of a task."""
     sys.path.append(PROGRAMS)
-    from awaited import inner_of, without_frame
-    frames = []
-    while coroutine is not None:
-        if without_frame(coroutine):
-            frames.insert(0, [without_frame(coroutine), "", 0])
-        coroutine, frame = inner_of(coroutine)
-        if frame is not None:
-            code = frame.f_code
-            frames.insert(0, [getattr(code, "co_qualname", code.co_name), code.co_filename, frame.f_lineno])
-    return frames
+    import awaited
+    return awaited.chain(coroutine)
 
 
 @ray.remote

@@ -10,7 +10,7 @@ import time
 
 import slurm_cluster
 from containers import wait_for
-from harness import ROOT, check, test
+from harness import NOBODY, ROOT, check, test
 from pprof import Pprof
 
 # Rank 2 does more than the others.
@@ -136,7 +136,7 @@ def cancelled(context):
 def two_users(context):
     """Jobs of two users on the same nodes: no user gets a recording of both, and none can read the other's files."""
     slurm = slurm_cluster.Slurm(context)
-    first, second = pwd.getpwnam("nobody").pw_uid, pwd.getpwnam("daemon").pw_uid
+    first, second = NOBODY, pwd.getpwnam("daemon").pw_uid
     long = submit(slurm, 25, "--comment=bpfprof", user=first)
     wait_for("the job does not run", lambda: state(slurm, long) == "R", 30)
     beside = submit(slurm, 4, "--comment=bpfprof", user=second)

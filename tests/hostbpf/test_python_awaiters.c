@@ -262,7 +262,7 @@ Test(python_awaiters, running)
 	}
 }
 
-/* Running tasks of which some have coroutines of Cython, and one has a bad one. */
+/* Some running tasks have coroutines of Cython, and one of these is bad. */
 Test(python_awaiters, running_of_cython)
 {
 	FOR_EACH_VERSION(nr)

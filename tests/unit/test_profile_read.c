@@ -199,7 +199,7 @@ Test(profile_read, counters_add_up, .init = setup, .fini = teardown)
 	cr_expect_eq(result.nr_samples, 1);
 }
 
-/* Of several recordings the earliest start counts, whatever their order; a time that no clock has counts for none. */
+/* The earliest start of several recordings counts in any order of theirs; a time that no clock has counts as no start. */
 Test(profile_read, starts_are_the_earliest, .init = setup, .fini = teardown)
 {
 	const struct run_stats *stats;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/strtab.h"
+#include "proc/title.h"
 #include "profile/profile.h"
 #include "profile/ray_calls.h"
 #include "profile/stats.h"
@@ -267,4 +268,40 @@ Test(ray_calls, odd_names)
 	cr_expect_str_eq(task_of(i), STRTAB_OVERFLOW);
 	cr_expect_str_eq(task_of(0), "ray::Trainer.save");
 	cr_expect_str_eq(task_of(6), "ray::Trainer.save", "a method without a name is none");
+}
+
+/* Any words, in any place of a stack: whatever comes out is a title of the process or was made of its stack. */
+Test(ray_calls, any_words)
+{
+	static const char *const words[] = {
+		"ray::",     "Trainer",	 ".",		"<locals>",	  "(",	")",   "/",
+		"/python3.", "/lib",	 "-packages/",	"/ray/_private/", "__", "fit", "\xff",
+		"<",	     "asyncio/", "threading.py"
+	};
+	uint32_t locations[64], processes[16], stack[8], i, k;
+	char text[3][128];
+
+	srand(1);
+	for (i = 0; i < 64; i++) {
+		for (k = 0; k < 3; k++) {
+			text[k][0] = 0;
+			for (int left = rand() % 6; left > 0; left--)
+				strncat(text[k], words[rand() % (sizeof(words) / sizeof(words[0]))],
+					sizeof(text[k]) - strlen(text[k]) - 1);
+		}
+		locations[i] = i % 8 ? python(text[0], text[1]) : raylet;
+		if (i < 16)
+			processes[i] = worker(7 + i % 3, text[2]);
+	}
+	for (i = 0; i < 5000; i++) {
+		for (k = 0; k < 8; k++)
+			stack[k] = locations[rand() % 64];
+		made_sample(p, processes[rand() % 16], made_stack(p, stack, 8), 1);
+	}
+	cr_assert_eq(ray_calls_name(p, &walk), 0);
+	for (i = 0; i < 5000; i++) {
+		cr_assert_lt(p->samples[i].process, p->nr_processes);
+		cr_assert_geq(p->processes[p->samples[i].process].kernel_pid, 7);
+		cr_assert_leq(strlen(task_of(i)), TITLE_MAX);
+	}
 }

@@ -195,7 +195,7 @@ Test(task_calls, overlapping)
 	cr_expect_eq(task_calls_nr_no_begin(calls), 1);
 }
 
-/* What the poll saw is not known any more once other threads set titles. */
+/* A call that the poll saw is not known any more once other threads set titles. */
 Test(task_calls, polled_in_threads)
 {
 	const struct task_change polled = { .pid = 1,

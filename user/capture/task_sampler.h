@@ -39,11 +39,11 @@ void task_sampler_start(struct sampler *sampler);
 void task_sampler_run(struct sampler *sampler);
 /* The child reads for the last time. */
 void task_sampler_stop(struct sampler *sampler);
-/* After task_sampler_stop(): waits for what the child has read, but not long, and passes it on. */
+/* After task_sampler_stop(): waits a short time for the records that the child still sends, and passes them on. */
 void task_sampler_end(struct sampler *sampler);
 
 extern const struct counter task_sampler_counters[];
-/* What the child takes; 0 without one. */
+/* CPU time and memory of the child; 0 without one. */
 double task_sampler_cpu_seconds(const struct task_sampler *tasks);
 uint64_t task_sampler_bytes(const struct task_sampler *tasks);
 /* NULL: adds nothing. */

@@ -2,7 +2,7 @@
 #ifndef BPFPROF_CAPTURE_TASK_SAMPLER_WIRE_H
 #define BPFPROF_CAPTURE_TASK_SAMPLER_WIRE_H
 
-/* What the child of task_sampler.h and its parent send each other. Both are the same program. */
+/* The child of task_sampler.h and its parent send each other these records. Both are the same program. */
 
 #include <stdint.h>
 

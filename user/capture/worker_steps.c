@@ -271,18 +271,18 @@ static void worker_title(struct worker_steps *all, struct worker *worker,
 					     .wanted = wanted,
 					     .title = title,
 					     .old_comm = old_comm };
-	const struct call *ended;
+	struct call *ended;
 	int begun;
 
 	memcpy(old_comm, e->old_comm, sizeof(e->old_comm));
 	if (e->lost)
 		worker_loses(all, worker, e->lost, e->rec.ts_ns);
-	else if (!calls_is_change(&worker->calls, &change))
-		return;
 	ended = calls_ended_by(&worker->calls, &change);
+	if (!e->lost && !calls_is_change(&worker->calls, ended, &change))
+		return;
 	if (ended && ended->chosen && !worker->windows)
 		step_ends(all, worker, e->rec.ts_ns);
-	begun = calls_see(&worker->calls, &change);
+	begun = calls_see(&worker->calls, ended, &change);
 	if (begun < 0) {
 		all->nr_no_room++;
 		worker->nr_lost++;

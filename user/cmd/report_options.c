@@ -86,7 +86,7 @@ static const struct flag rows[] = {
 	{ "compare", "WHAT",
 	  "each rank, pod or node beside the mean of the others:\n"
 	  "which one differs, and in which functions; auto takes\n"
-	  "the first of which there are several",
+	  "the first kind that occurs more than once",
 	  FLAG_CHOICE, AT(compare), .marked = true, .min = REPORT_COMPARE_AUTO,
 	  FLAG_WORDS("auto", "rank", "pod", "node"), .refusal = "must be auto, rank, pod or node" },
 	{ "diff", NULL,

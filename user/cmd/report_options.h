@@ -14,7 +14,7 @@
 /* --compare: the parts that are compared. */
 enum report_compare {
 	REPORT_COMPARE_NONE,
-	REPORT_COMPARE_AUTO, /* the first of the following of which there are several */
+	REPORT_COMPARE_AUTO, /* the first kind below that occurs more than once */
 	REPORT_COMPARE_RANK,
 	REPORT_COMPARE_POD,
 	REPORT_COMPARE_NODE,

@@ -2,7 +2,7 @@
 #ifndef BPFPROF_DAEMON_REMOTE_RIGHT_H
 #define BPFPROF_DAEMON_REMOTE_RIGHT_H
 
-/* What an HTTP client may ask about: by its token, or by the pod of the process that came to the Unix socket. */
+/* The processes that an HTTP client may ask about: by its token, or by the pod of the process that came to the Unix socket. */
 
 #include <stdbool.h>
 

@@ -170,7 +170,7 @@ static void write_functions(struct top *top, struct buf *dst, size_t rows)
 	write_rows(top, dst, true, (rows + 1) / 2);
 }
 
-/* What tasks waited for, then the functions by the time of the tasks in them. */
+/* Prints the objects that tasks waited for, then the functions by the time of the tasks in them. */
 static void write_tasks(struct top *top, struct buf *dst, size_t rows)
 {
 	uint32_t nr = strtab_count(top->names);

@@ -242,7 +242,7 @@ void gpu_trace_title(struct gpu_trace *trace, const struct bpfprof_title_event *
 	memcpy(old_comm, e->old_comm, BPFPROF_COMM_LEN);
 	if (e->lost)
 		calls_lose(process->calls);
-	if (calls_see(process->calls, &change) < 0)
+	if (calls_see(process->calls, calls_ended_by(process->calls, &change), &change) < 0)
 		trace->titles_lost++;
 	id = process->calls->state == CALLS_CALL ? strtab_add(trace->titles, title) : 0;
 	if (!id && !process->title)

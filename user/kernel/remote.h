@@ -65,7 +65,7 @@ void remote_fetch(struct remote *remote);
 bool remote_defer(struct remote *remote, bool defer);
 /* Drops the pages, so that they are read anew, but for those that hung. */
 void remote_forget(struct remote *remote);
-/* The same, and reads those from which something was read, in as few passes as possible. */
+/* Does the same, and reads the pages from which something was read, in as few passes as possible. */
 void remote_again(struct remote *remote);
 
 /* The addresses of the pages from which something was read. Their number; may exceed max. */

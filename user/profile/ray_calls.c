@@ -297,10 +297,13 @@ static uint32_t process_titled(struct namer *n, uint32_t process, struct title *
 }
 
 /* The process with the title of the class, if that is certain. */
-static uint32_t process_of_class(struct namer *n, uint32_t process, const char *text, size_t len)
+static uint32_t process_of_class(struct namer *n, uint32_t process)
 {
-	uint32_t pid = n->profile->processes[process].kernel_pid;
-	const struct title *title = title_put(n, pid, text_hash(n, text, len));
+	const struct profile_process *of = &n->profile->processes[process];
+	const char *text = strtab_get(n->profile->strings, of->task);
+	size_t len = class_len(text);
+	const struct title *title =
+		text[len] ? title_put(n, of->kernel_pid, text_hash(n, text, len)) : NULL;
 
 	return title && title->process && title->before_dot ? title->process - 1 : process;
 }
@@ -343,22 +346,19 @@ static uint32_t process_of_method(struct namer *n, uint32_t process, uint32_t me
 /* The process, with the right title, of a sample. */
 static uint32_t process_by_stack(struct namer *n, const struct profile_sample *sample)
 {
-	struct profile *p = n->profile;
-	const char *text = strtab_get(p->strings, p->processes[sample->process].task);
-	size_t len = class_len(text);
 	bool in_loop, full = false;
 	struct place place = { .process = sample->process };
 	uint32_t i;
 	int is_new;
 
 	place.method = method_find(n, sample->stack, &in_loop);
-	if (!place.method && (!in_loop || !text[len]))
+	if (!place.method && !in_loop)
 		return sample->process;
 	is_new = piece_set_add(&n->places, &n->budget, n->seed, &place, place_type, &i);
 	if (!is_new)
 		return ((struct place *)n->places.items.data)[i].titled;
 	place.titled = place.method ? process_of_method(n, sample->process, place.method, &full)
-				    : process_of_class(n, sample->process, text, len);
+				    : process_of_class(n, sample->process);
 	if (is_new > 0)
 		((struct place *)n->places.items.data)[i].titled = place.titled;
 	n->nr_full += full;

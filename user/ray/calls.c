@@ -167,10 +167,10 @@ struct call *calls_ended_by(const struct calls *calls, const struct calls_change
 	return found;
 }
 
-bool calls_is_change(const struct calls *calls, const struct calls_change *change)
+bool calls_is_change(const struct calls *calls, const struct call *ended,
+		     const struct calls_change *change)
 {
-	const struct call *call = calls_ended_by(calls, change);
-	const char *title = call ? call->title : change->main_thread ? calls->rest : NULL;
+	const char *title = ended ? ended->title : change->main_thread ? calls->rest : NULL;
 
 	return !title || strcmp(title, change->title) != 0;
 }
@@ -191,9 +191,8 @@ static enum calls_state state_of(struct calls *calls, const struct calls_change 
 	return CALLS_CALL;
 }
 
-int calls_see(struct calls *calls, const struct calls_change *change)
+int calls_see(struct calls *calls, struct call *ended, const struct calls_change *change)
 {
-	struct call *ended = calls_ended_by(calls, change);
 	enum calls_state state = change->main_thread ? calls->state
 				 : ended	     ? CALLS_CALL
 						     : CALLS_UNKNOWN;

@@ -78,15 +78,16 @@ void calls_fini(struct calls *calls);
 /* Changes of the title were lost: no call in flight is known any more. */
 void calls_lose(struct calls *calls);
 
-/* False: the title is the same, only a thread got a name. */
-bool calls_is_change(const struct calls *calls, const struct calls_change *change);
-/* The call that a change ends, until the next function is called; NULL: none in flight. */
+/* The call that a change ends, until calls are added or removed; NULL: none in flight. */
 struct call *calls_ended_by(const struct calls *calls, const struct calls_change *change);
+/* False: the title is the same, only a thread got a name. ended: of calls_ended_by(). */
+bool calls_is_change(const struct calls *calls, const struct call *ended,
+		     const struct calls_change *change);
 /*
- * Removes the call that a change ends, and adds the one that it begins. 1: a call has begun, it is the
+ * Removes the call that a change ends (of calls_ended_by()), and adds the one that it begins. 1: a call has begun, it is the
  * last one of running; 0: rest; -ENOSPC: no room, the call that may have begun is not known.
  */
-int calls_see(struct calls *calls, const struct calls_change *change);
+int calls_see(struct calls *calls, struct call *ended, const struct calls_change *change);
 /* Adds a call with that title. NULL: no room. */
 struct call *calls_add(struct calls *calls, const struct calls_change *change);
 void calls_remove(struct calls *calls, struct call *call);

@@ -178,22 +178,11 @@ static struct calls_change calls_change_of(const struct task_change *change)
 	};
 }
 
-/* The change ends this call of the worker, if any. False: that call is not known. */
-static bool call_end(struct task_calls *calls, const struct worker *worker,
-		     const struct calls_change *change)
-{
-	const struct call *call = calls_ended_by(&worker->calls, change);
-
-	/* Only a task is followed by the idle title. */
-	if (call && (!call->unclear || calls_is_idle(change->title)))
-		call_report(calls, worker, call, kind_of(worker), change->ts_ns, false);
-	return call || change->main_thread;
-}
-
 static void title_change(struct task_calls *calls, struct worker *worker,
 			 const struct task_change *change)
 {
 	const struct calls_change to = calls_change_of(change);
+	struct call *ended;
 	bool known;
 	int begun;
 
@@ -206,10 +195,14 @@ static void title_change(struct task_calls *calls, struct worker *worker,
 		polled_forget(worker);
 	if (change->lost)
 		worker_lose(calls, worker, change->lost);
-	else if (!calls_is_change(&worker->calls, &to))
+	ended = calls_ended_by(&worker->calls, &to);
+	if (!change->lost && !calls_is_change(&worker->calls, ended, &to))
 		return;
-	known = call_end(calls, worker, &to);
-	begun = calls_see(&worker->calls, &to);
+	/* Only a task is followed by the idle title. */
+	if (ended && (!ended->unclear || calls_is_idle(change->title)))
+		call_report(calls, worker, ended, kind_of(worker), change->ts_ns, false);
+	known = ended || change->main_thread;
+	begun = calls_see(&worker->calls, ended, &to);
 	worker->seen = true;
 	if (begun > 0)
 		worker->calls.running[worker->calls.nr_running - 1].chosen = change->chosen;
@@ -237,7 +230,8 @@ void task_calls_poll(struct task_calls *calls, const struct task_change *change,
 	if (worker && worker->seen)
 		return;
 	/* Without an earlier name, a title without a method stays unclear. */
-	begun = worker ? calls_see(&worker->calls, &to) : -ENOSPC;
+	begun = worker ? calls_see(&worker->calls, calls_ended_by(&worker->calls, &to), &to)
+		       : -ENOSPC;
 	if (begun > 0) {
 		call = worker->calls.running;
 	} else if (!begun && !calls_is_idle(change->title)) {

@@ -87,7 +87,8 @@ static int lane_take(struct lanes *lanes, const struct task_trace_event *e)
 	size_t i = 0;
 	int err;
 
-	while (i < lanes->nr && lanes->end_ns[i] > e->begin_ns)
+	/* In the last lane of all, calls may overlap. */
+	while (i < lanes->nr && i < MAX_LANES - 1 && lanes->end_ns[i] > e->begin_ns)
 		i++;
 	if (i == lanes->nr) {
 		err = vec_grow(lanes->end_ns, lanes->nr + 1, lanes->cap, MAX_LANES);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interpreter's own word on a chain of coroutines, for tasks.py and awaiters.py."""
+"""The interpreter's own word on a chain of coroutines, for programs of tests."""
 
 import gc
 import inspect
@@ -34,3 +34,20 @@ def inner_of(awaitable):
                 if any(hasattr(one, name) for name in AWAITED) or
                 type(one).__name__.startswith("async_generator")][0], None
     return None, None
+
+
+def place(frame):
+    code = frame.f_code
+    return [getattr(code, "co_qualname", code.co_name), code.co_filename, frame.f_lineno]
+
+
+def chain(coroutine):
+    """The frames of a task as a dump shows them, innermost first."""
+    frames = []
+    while coroutine is not None:
+        if without_frame(coroutine):
+            frames.insert(0, [without_frame(coroutine), "", 0])
+        coroutine, frame = inner_of(coroutine)
+        if frame is not None:
+            frames.insert(0, place(frame))
+    return frames

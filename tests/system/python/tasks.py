@@ -15,7 +15,7 @@ import threading
 import time
 import types
 
-from awaited import inner_of, without_frame
+from awaited import chain, place, without_frame
 
 if "cython" in sys.argv:
     import cython_awaits
@@ -37,24 +37,6 @@ def start(coroutine, name, kind, *awaiters):
     task = asyncio.get_running_loop().create_task(coroutine)
     task.set_name(name)
     return known(task, kind, *awaiters)
-
-
-# The interpreter's own word on a chain.
-
-def place(frame):
-    code = frame.f_code
-    return [getattr(code, "co_qualname", code.co_name), code.co_filename, frame.f_lineno]
-
-
-def chain(coroutine):
-    frames = []
-    while coroutine is not None:
-        if without_frame(coroutine):
-            frames.insert(0, [without_frame(coroutine), "", 0])
-        coroutine, frame = inner_of(coroutine)
-        if frame is not None:
-            frames.insert(0, place(frame))
-    return frames
 
 
 # Ways to wait.
