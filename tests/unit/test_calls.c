@@ -277,3 +277,25 @@ Test(calls, bounds)
 	calls_fini(&calls);
 	cr_expect_eq(small.bytes, 0);
 }
+
+/* Stacks that are near one another: a change ends the call whose begin is nearest. */
+Test(calls, nearest_stack)
+{
+	struct calls calls = { .room = &room };
+	struct calls_change change = {
+		.tid = 7, .sp = 1 << 20, .wanted = true, .title = "ray::A.one", .old_comm = "ray::A"
+	};
+
+	cr_assert_eq(see_change(&calls, &change), 1);
+	change.sp += 16 << 10;
+	change.title = "ray::A.two";
+	cr_assert_eq(calls_ended_by(&calls, &change), &calls.running[0]);
+	cr_assert(calls_add(&calls, &change));
+	change.title = "ray::A";
+	change.sp -= 192;
+	cr_expect_eq(calls_ended_by(&calls, &change), &calls.running[1]);
+	change.sp = (1 << 20) + 192;
+	cr_expect_eq(calls_ended_by(&calls, &change), &calls.running[0]);
+	calls_fini(&calls);
+	cr_expect_eq(room.bytes, 0);
+}
