@@ -152,7 +152,8 @@ struct call *calls_ended_by(const struct calls *calls, const struct calls_change
 	uint64_t nearest = CALLS_STACK_BYTES, away;
 	struct call *found = NULL, *call;
 
-	for (call = calls->running; call < calls->running + calls->nr_running; call++) {
+	for (size_t i = 0; i < calls->nr_running; i++) {
+		call = &calls->running[i];
 		if (call->main_thread || change->main_thread) {
 			if (call->main_thread && change->main_thread)
 				return call;
