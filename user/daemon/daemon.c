@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -270,6 +271,7 @@ static void sweep(struct daemon *daemon)
 	if (daemon->options->capture.session.pages)
 		aggregates[nr++] = daemon->pages.aggregate;
 	sampler_sweep(&daemon->sampler, aggregates, nr);
+	daemon->sweep_due = false;
 }
 
 /*
@@ -284,7 +286,23 @@ static void interval_write_begin(struct daemon *daemon, uint64_t now_ns)
 	    (!background_is_idle(background) && now_ns < daemon->ended.end_ns + LAST_JOBS_NS) ||
 	    !background_try_pause(daemon->sampler.background))
 		return;
+	malloc_trim(0); /* what is free now would be copied when it is used beside the writer */
 	writer_start(daemon);
+	if (daemon->sweep_due) /* the last writer needed the whole interval */
+		sweep(daemon);
+	daemon->sweep_due = true;
+	background_resume(daemon->sampler.background);
+}
+
+/*
+ * Sweeps once the writer has ended: a page that changes while the writer lives is in memory twice, and a
+ * sweep changes most of them.
+ */
+static void sweep_after_writer(struct daemon *daemon)
+{
+	if (!daemon->sweep_due || daemon->writer.pid || daemon->ended.aggregate ||
+	    !background_try_pause(daemon->sampler.background))
+		return;
 	sweep(daemon);
 	background_resume(daemon->sampler.background);
 }
@@ -312,6 +330,7 @@ static void loop(struct daemon *daemon, int signal_fd)
 		}
 		daemon_waits_rotate(daemon);
 		interval_write_begin(daemon, now_ns);
+		sweep_after_writer(daemon);
 		remote_profile_run(daemon, now_ns);
 		writer_watch(daemon, now_ns);
 		if (!memory_watch_poll(&daemon->memory,

@@ -164,6 +164,7 @@ struct daemon {
 	struct http *http; /* NULL: does not listen */
 	struct buf metrics; /* the answer to /metrics that was made at metrics_ns */
 	uint64_t metrics_ns;
+	bool sweep_due; /* sampler_sweep() has not run since the last writer began */
 	bool nothing_matched; /* no process of the filters ran in the last interval */
 	uint64_t last_good_ns; /* when a profile was written, or sampling began */
 	uint64_t quit_ns; /* when the signal came that ends the daemon */
