@@ -12,14 +12,14 @@ from standins import ALL, TOKEN, Agent, run, standin, start_of
 
 BESIDE = True
 MEMORY = """
-import time
+import sys, time
 keep = []
 def grow():
     keep.append(bytearray(4 << 20))
 def briefly():
     block = bytearray(96 << 20)
     time.sleep(0.7)
-time.sleep(2)
+sys.stdin.readline()
 for _ in range(16):
     grow()
     time.sleep(0.05)
@@ -38,7 +38,7 @@ def memory(context):
     """memray: attach, detach, and the four results; two clicks at once; a file of the folder's owner."""
     path, agent = standin(), Agent(context)
     memray = os.path.join(os.path.dirname(path), "memray")
-    target = context.spawn(["/usr/bin/python3", "-c", MEMORY], stdout=subprocess.PIPE)
+    target = context.spawn(["/usr/bin/python3", "-c", MEMORY], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     folder = context.scratch("theirs")
     os.chown(folder, 1000, 1000)
     file = os.path.join(folder, "x.bin")
@@ -52,6 +52,9 @@ def memory(context):
         got, out, err = run(memray, *args, env=agent.env(token))
         check(got == status and says in err and err.count("\n") == 1, "%s: %d: %s%s" % (args, got, out, err))
     good("attach", target.pid, "-o", file, "--native")
+    # What the program allocates from here on is recorded: attach answers when both recordings run.
+    target.stdin.write(b"\n")
+    target.stdin.flush()
     state = os.stat(file)
     check((state.st_uid, state.st_gid, state.st_mode & 0o777) == (1000, 1000, 0o644), str(state))
     refuse("is being recorded already", "attach", target.pid, "-o", file + "2")
@@ -73,10 +76,10 @@ def memory(context):
                    "&lt;string>:" in line} for name, page in pages.items() if name.startswith("table")}
     check(abs(rows["table"]["briefly"] - 96) <= 10 and abs(rows["table"]["grow"] - 64) <= 8, str(rows))
     check("briefly" not in rows["table--leaks"] and abs(rows["table--leaks"]["grow"] - 64) <= 8, str(rows))
-    good("attach", target.pid, "-o", file + "4", "--trace-python-allocators")
-    time.sleep(8)  # on a busy machine it takes some seconds to begin
-    status, _, err = run(memray, "detach", target.pid, env=agent.env(ALL))
+    status, _, err = run(memray, "attach", target.pid, "-o", file + "4", "--trace-python-allocators", env=agent.env(ALL))
     if status == 0:
+        time.sleep(1)
+        good("detach", target.pid)
         good("table", "-fo", file + "5", file + "4")
         with open(file + "5", encoding="utf-8") as page:
             text = page.read()
@@ -155,7 +158,11 @@ def detached_at_once(context):
     time.sleep(1)
     for name in ("first", "second"):
         file = context.path(name)
-        for words in (("attach", target.pid, "-o", file), ("detach", target.pid), ("table", "-fo", file + ".html", file)):
+        attach = subprocess.Popen([memray, "attach", str(target.pid), "-o", file], env=agent.env(ALL))
+        while attach.poll() is None:
+            run(memray, "detach", target.pid, env=agent.env(ALL), timeout=100)
+        check(attach.returncode == 0, "attach of a recording that was ended meanwhile")
+        for words in (("detach", target.pid), ("table", "-fo", file + ".html", file)):
             status, out, err = run(memray, *words, env=agent.env(ALL), timeout=100)
             check(status == 0, "%s: %s%s" % (words, out, err))
         check(context.text(name + ".html").rstrip().endswith("</html>"), "the page")

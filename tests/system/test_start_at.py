@@ -1,14 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--start-at: record, gpu and memory begin at a given moment of the machine's clock."""
+"""--start-at and --ready-fd: record, gpu and memory begin at a given moment, and report when they have begun."""
 
 import json
 import os
 import signal
+import subprocess
 import time
 
 from gpu_truth import Caller
 from harness import check, test
 
+# A program that computes, then touches memory, once its standard input has a line. It writes how much it did.
+ON_REQUEST = """\
+import sys, time
+sys.stdin.readline()
+def work():
+    began = time.process_time()
+    while time.process_time() < began + 1: pass
+    return bytearray(64 << 20)
+block = work()
+print("done", flush=True)
+time.sleep(600)
+"""
 LEAST = 4  # seconds that a loaded machine needs to be ready
 LATE = 0.010
 # A program that is in another function before the start, while it is recorded, and after the end.
@@ -109,3 +122,33 @@ def refused(context):
         for command in ("record", "gpu", "memory"):
             run = context.bpfprof(command, "--start-at", value).expect(2)
             check(why in run.text and run.text.count("\n") == 1, run.text)
+
+
+@test()
+def ready(context):
+    """All that a program does after the newline of --ready-fd is in the profile."""
+    for command, flags in (("record", ("-F", 997, "-o", "x.folded")), ("memory", ("--sample", "64K"))):
+        target = context.spawn(["/usr/bin/python3", "-c", ON_REQUEST], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        out, ends = os.pipe()
+        process = context.start(command, "-p", target.pid, "--ready-fd", ends, *flags, pass_fds=[ends])
+        os.close(ends)
+        check(os.read(out, 2) == b"\n", "%s ended before it was ready" % command)
+        target.stdin.write(b"\n")
+        target.stdin.flush()
+        check(target.stdout.readline() == b"done\n", "the program")
+        process.send_signal(signal.SIGINT)
+        run = context.finish(process, 60).expect(0)
+        check(os.read(out, 1) == b"", "more than a newline")
+        os.close(out)
+        if command == "record":
+            samples = sum(int(line.rpartition(" ")[2]) for line in context.text("x.folded").splitlines()
+                          if ";work (" in line and not line.startswith("#"))
+            check(0.97 * 997 <= samples <= 1.2 * 997, "%d samples of 1 s" % samples)
+        else:
+            held = [float(line.split()[0]) for line in run.out.decode().splitlines() if " work " in line]
+            check(held and 58 <= sum(held) <= 70, run.text)
+    process = context.start("gpu", "--once", "-d", 1, "--ready-fd", 1)
+    check(context.finish(process, 60).expect(0).out.startswith(b"\n"), "gpu reports nothing")
+    for value, why in ((997, "is not open"), (0, "must be the number of an open file descriptor"), ("x", "must be the number")):
+        run = context.bpfprof("record", "--ready-fd", value).expect(2)
+        check(why in run.text and run.text.count("\n") == 1, run.text)

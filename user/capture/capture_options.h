@@ -38,6 +38,7 @@ struct capture_options {
 	struct steps_range
 		steps; /* --steps, with workers: only these calls; stop 0: all of the time */
 	uint64_t start_at_ns; /* --start-at, by CLOCK_REALTIME; 0: at once */
+	int ready_fd; /* gets a newline once the recording runs; 0: none */
 	bool end_with_stdin; /* SIGINT comes when standard input ends */
 	bool report_workers; /* name the workers that were found on standard error */
 	bool gil; /* only samples whose thread holds Python's GIL */

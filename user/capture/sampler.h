@@ -135,6 +135,8 @@ int sampler_attach(struct sampler *sampler);
  * events meanwhile. Without --start-at it does nothing. signal_fd becomes readable: EXIT_FAILED.
  */
 int sampler_await_start(struct sampler *sampler, int signal_fd);
+/* For --ready-fd: the recording runs. Without that flag it does nothing. */
+void sampler_report_ready(const struct sampler *sampler);
 /* Samples flow from here on. */
 int sampler_start(struct sampler *sampler);
 int sampler_fd(const struct sampler *sampler);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * --start-at: several machines begin to sample at the same moment of their clocks. All that takes long is
- * done before: the programs are attached and the processes are read.
+ * done before: the programs are attached and the processes are read. --ready-fd: a script learns when that is done.
  */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/exit_status.h"
 #include "base/log.h"
@@ -80,4 +81,10 @@ int sampler_await_start(struct sampler *sampler, int signal_fd)
 	if (now_ns > start_ns + LATE_NS)
 		log_warn("--start-at: it begins %.3f s late", (double)(now_ns - start_ns) / 1e9);
 	return EXIT_DONE;
+}
+
+void sampler_report_ready(const struct sampler *sampler)
+{
+	if (sampler->options->ready_fd && write(sampler->options->ready_fd, "\n", 1) != 1)
+		log_warn("--ready-fd: %s", strerror(errno));
 }

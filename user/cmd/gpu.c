@@ -255,6 +255,7 @@ static int run(struct gpu_job *job, int signal_fd)
 	job->start_ns = time_monotonic_ns();
 	job->start_wall_ns = time_wall_ns();
 	gpu_inflight_begin(job->inflight);
+	sampler_report_ready(&job->sampler);
 	if (!live)
 		gpu_monitor_log(&job->watch);
 	else

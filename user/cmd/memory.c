@@ -311,6 +311,7 @@ static int run(struct memory_job *job, int signal_fd)
 	status = child_command_release(&job->command);
 	if (status)
 		return status;
+	sampler_report_ready(&job->sampler);
 	if (job->with_screen && memory_screen_open(&job->screen, &job->monitor, &job->capture))
 		log_error("no memory for the live screen");
 	loop(job, signal_fd);

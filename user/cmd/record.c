@@ -447,9 +447,11 @@ static int start(struct recording *rec, int signal_fd)
 	status = recording_timeline_start(rec);
 	if (!status)
 		status = recording_memory_start(rec);
-	if (status)
-		return status;
-	return child_command_release(&rec->command);
+	if (!status)
+		status = child_command_release(&rec->command);
+	if (!status)
+		sampler_report_ready(&rec->sampler);
+	return status;
 }
 
 /* Do filters read facts that only samples have? */

@@ -45,32 +45,37 @@ static void memory_free(struct remote_memory *memory)
 
 	for (i = 0; i < REMOTE_MEMORY_QUESTIONS; i++)
 		child_close(&memory->children[i]);
+	if (memory->ready_fd >= 0)
+		close(memory->ready_fd);
+	memory->ready_fd = -1;
 	memory->state = REMOTE_MEMORY_FREE;
 }
 
 /* In the child: executes this program anew. */
 static void child_exec(const struct daemon *daemon, const struct remote_memory_child *child,
 		       const struct remote_memory_request *request,
-		       enum remote_memory_question question)
+		       enum remote_memory_question question, int ready_fd)
 {
 	struct rlimit most = { .rlim_cur = RESULT_BYTES, .rlim_max = RESULT_BYTES };
 	const char *host_root = daemon->options->capture.host_root;
-	char pid[32], start[48], output[48], lease[48], root[PATH_MAX + 16];
+	char pid[32], start[48], output[48], lease[48], ready[32], root[PATH_MAX + 16];
 	const char *words[16] = { "bpfprof",
 				  "memory",
 				  pid,
 				  output,
 				  lease,
+				  ready,
 				  "--format=html",
 				  "--rows=" TABLE_ROWS,
 				  "--sample=64K", /* a recording is short: more stacks */
 				  question == REMOTE_MEMORY_PEAK ? "--peak" : "--grown" };
-	size_t nr = 9;
+	size_t nr = 10;
 	sigset_t waiting;
 
 	snprintf(pid, sizeof(pid), "--pid=%d", request->target.pid);
 	snprintf(output, sizeof(output), "--output=/dev/fd/%d", child->html_fd);
 	snprintf(lease, sizeof(lease), "--duration=%.3f", (double)request->lease_ns / 1e9);
+	snprintf(ready, sizeof(ready), "--ready-fd=%d", ready_fd);
 	snprintf(start, sizeof(start), "--pid-start=%" PRIu64, request->target.start_ticks);
 	snprintf(root, sizeof(root), "--host-root=%s", host_root ? host_root : "");
 	if (request->target.start_ticks)
@@ -87,8 +92,8 @@ static void child_exec(const struct daemon *daemon, const struct remote_memory_c
 	sigaddset(&waiting, SIGINT);
 	sigprocmask(SIG_SETMASK, &waiting, NULL);
 	setrlimit(RLIMIT_FSIZE, &most);
-	if (fcntl(child->html_fd, F_SETFD, 0) || dup2(child->table_fd, STDOUT_FILENO) < 0 ||
-	    dup2(child->said_fd, STDERR_FILENO) < 0)
+	if (fcntl(child->html_fd, F_SETFD, 0) || fcntl(ready_fd, F_SETFD, 0) ||
+	    dup2(child->table_fd, STDOUT_FILENO) < 0 || dup2(child->said_fd, STDERR_FILENO) < 0)
 		_exit(1);
 	execv("/proc/self/exe", (char *const *)(uintptr_t)words);
 	_exit(1);
@@ -96,7 +101,7 @@ static void child_exec(const struct daemon *daemon, const struct remote_memory_c
 
 static int child_start(struct daemon *daemon, struct remote_memory_child *child,
 		       const struct remote_memory_request *request,
-		       enum remote_memory_question question)
+		       enum remote_memory_question question, int ready_fd)
 {
 	pid_t parent = getpid();
 
@@ -112,7 +117,7 @@ static int child_start(struct daemon *daemon, struct remote_memory_child *child,
 		if (getppid() != parent)
 			_exit(1);
 		daemon_child_begin(daemon, child->html_fd);
-		child_exec(daemon, child, request, question);
+		child_exec(daemon, child, request, question, ready_fd);
 	}
 	background_resume(daemon->sampler.background);
 	if (child->pid > 0)
@@ -181,7 +186,7 @@ int remote_memory_begin(struct remote_memory **ret, struct daemon *daemon,
 {
 	struct remote_memory *memory = place_find(daemon->memories, request->owner);
 	enum remote_memory_question question;
-	int err = begin_check(daemon->memories, request, why);
+	int ready[2], err = begin_check(daemon->memories, request, why);
 
 	if (err)
 		return err;
@@ -197,8 +202,12 @@ int remote_memory_begin(struct remote_memory **ret, struct daemon *daemon,
 									   .table_fd = -1,
 									   .said_fd = -1 };
 	err = id_make(memory->id);
+	if (!err && pipe2(ready, O_CLOEXEC | O_NONBLOCK))
+		err = -errno;
 	if (err)
 		return err;
+	memory->ready_fd = ready[0];
+	memory->nr_ready = 0;
 	snprintf(memory->owner, sizeof(memory->owner), "%s", request->owner);
 	memory->pid = request->target.pid;
 	memory->pod_pid = request->pod_pid;
@@ -206,7 +215,8 @@ int remote_memory_begin(struct remote_memory **ret, struct daemon *daemon,
 	memory->until_ns = time_monotonic_ns() + request->lease_ns + 60 * NS_PER_SECOND;
 	memory->state = REMOTE_MEMORY_RUNNING;
 	for (question = 0; question < REMOTE_MEMORY_QUESTIONS && !err; question++)
-		err = child_start(daemon, &memory->children[question], request, question);
+		err = child_start(daemon, &memory->children[question], request, question, ready[1]);
+	close(ready[1]);
 	if (err) {
 		remote_memory_end(memory);
 		return err;
@@ -253,6 +263,15 @@ void remote_memory_end(struct remote_memory *memory)
 	for (i = 0; i < REMOTE_MEMORY_QUESTIONS; i++)
 		if (memory->children[i].pid)
 			kill(memory->children[i].pid, SIGINT);
+}
+
+bool remote_memory_is_ready(struct remote_memory *memory)
+{
+	char bytes[REMOTE_MEMORY_QUESTIONS];
+	ssize_t nr = read(memory->ready_fd, bytes, sizeof(bytes));
+
+	memory->nr_ready += nr > 0 ? (size_t)nr : 0;
+	return memory->nr_ready == REMOTE_MEMORY_QUESTIONS;
 }
 
 void remote_memory_said(const struct remote_memory *memory, struct buf *dst)

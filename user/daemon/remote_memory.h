@@ -40,6 +40,8 @@ struct remote_memory {
 	pid_t pid, pod_pid; /* as we, and as the client sees it */
 	uint64_t start_ticks;
 	uint64_t until_ns; /* RUNNING: the lease; OVER: it is kept so long */
+	int ready_fd; /* each child writes a byte when its recording runs; -1: none */
+	size_t nr_ready; /* children that did */
 	struct remote_memory_child {
 		pid_t pid; /* 0: it has ended */
 		int status; /* then: from wait(2) */
@@ -67,6 +69,8 @@ struct remote_memory *remote_memory_find(struct daemon *daemon, pid_t pod_pid, u
 struct remote_memory *remote_memory_by_id(struct daemon *daemon, const char *id);
 /* Asks its children, if they run, to write their results; its state becomes OVER later. */
 void remote_memory_end(struct remote_memory *memory);
+/* Do all its children record, or have they recorded? False: not yet, or one of them failed. */
+bool remote_memory_is_ready(struct remote_memory *memory);
 /* The first sentence of a child that failed; "" if none did. */
 void remote_memory_said(const struct remote_memory *memory, struct buf *dst);
 /* Ends leases, takes the children that have ended, and frees what was kept long enough. */

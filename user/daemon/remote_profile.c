@@ -88,6 +88,13 @@ static void job_bury(struct remote_profile_job *job)
 	job->state = child_ended(job) ? REMOTE_PROFILE_FREE : REMOTE_PROFILE_DYING;
 }
 
+/* The client of an attach will not learn the id of the recording. */
+static void attach_drop(struct remote_profile_job *job)
+{
+	if (job->kind == REMOTE_PROFILE_ATTACH && job->memory && !job->status)
+		remote_memory_end(job->memory);
+}
+
 /* The answer was sent, or the client has disconnected: its child is not needed any more. */
 static void on_done(void *arg, bool whole)
 {
@@ -95,6 +102,7 @@ static void on_done(void *arg, bool whole)
 
 	job->later = NULL;
 	job->daemon->remote.counts.nr_cut += !whole;
+	attach_drop(job);
 	if (job->pid)
 		kill(job->pid, SIGKILL);
 	job_end(job);
@@ -188,22 +196,25 @@ static void attach_begin(struct remote_profile_job *job, const struct remote_tar
 	if (err)
 		job_reply(job, err == -EEXIST || err == -EBUSY ? 409 : 500,
 			  why.len ? why.data : strerror(-err));
-	else
-		job_reply(job, 200, job->memory->id);
 }
 
-/* Has the recording ended that a detach ends? */
-static void detach_look(struct remote_profile_job *job)
+/* Does the recording of an attach run, or has that of a detach ended? */
+static void memory_look(struct remote_profile_job *job)
 {
 	__cleanup(buf_fini) struct buf said = { .max = WHY_MAX };
+	bool is_due = job->memory->state != REMOTE_MEMORY_RUNNING;
 
-	if (job->memory->state == REMOTE_MEMORY_RUNNING)
-		return;
 	remote_memory_said(job->memory, &said);
-	if (said.len)
+	if (job->kind == REMOTE_PROFILE_ATTACH)
+		is_due |= said.len || remote_memory_is_ready(job->memory);
+	if (!is_due)
+		return;
+	if (said.len) {
+		attach_drop(job);
 		job_reply(job, 500, said.data);
-	else
+	} else {
 		job_reply(job, 200, job->memory->id);
+	}
 }
 
 /* The child of an attach, or of a detach by the Unix socket, has answered. */
@@ -619,14 +630,17 @@ static void job_run(struct remote_profile_job *job, uint64_t now_ns)
 	case REMOTE_PROFILE_WORKING:
 		if (remote_profile_is_command(job->kind) && !job->status)
 			command_look(job);
-		if (job->memory && job->kind == REMOTE_PROFILE_DETACH && !job->status)
-			detach_look(job);
+		if (job->memory && !job->status)
+			memory_look(job);
 		if (job->state != REMOTE_PROFILE_WORKING)
 			break;
-		if (!job->status && now_ns >= job->deadline_ns)
+		if (!job->status && now_ns >= job->deadline_ns) {
+			attach_drop(job);
 			job_reply(job, 504, "it took too long");
-		else if (job->status && now_ns >= job->deadline_ns + SEND_SECONDS * NS_PER_SECOND)
+		} else if (job->status &&
+			   now_ns >= job->deadline_ns + SEND_SECONDS * NS_PER_SECOND) {
 			http_later_cut(job->later);
+		}
 		break;
 	case REMOTE_PROFILE_SENDING:
 		if (now_ns >= job->deadline_ns)

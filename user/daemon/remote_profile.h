@@ -65,7 +65,7 @@ struct remote_profile_job {
 	struct remote_profile_query query;
 	struct remote_right
 		right; /* of the client; used until the child runs, its owner later, too */
-	struct remote_memory *memory; /* of a detach or a report */
+	struct remote_memory *memory; /* of an attach, a detach or a report */
 	struct process_filter filter;
 	struct aggregate *aggregate; /* of a profile, until its child is forked */
 	struct thread_times *times; /* the same with --wall */

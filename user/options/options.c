@@ -2,6 +2,7 @@
 #include "options/options.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,12 +116,29 @@ static int take_start_at(void *object, const char *value, struct buf *why)
 	return -EINVAL;
 }
 
+static int take_ready_fd(void *object, const char *value, struct buf *why)
+{
+	struct capture_options *options = object;
+	uint64_t fd;
+	int err = value_number(value, INT_MAX, &fd);
+
+	if (err || !fd)
+		return -EINVAL;
+	if (fcntl((int)fd, F_GETFD) < 0)
+		return value_refuse(why, "is not open");
+	options->ready_fd = (int)fd;
+	return 0;
+}
+
 const struct flag start_flags[] = {
 	{ "start-at", "EPOCH",
 	  "begin at this time, in seconds since 1970 (1764447000.5),\n"
 	  "for the same moment on several machines",
 	  FLAG_CUSTOM, FLAG_AT(struct capture_options, start_at_ns), .take = take_start_at,
 	  .refusal = "must be a number of seconds since 1970, like 1764447000.5" },
+	{ "ready-fd", "FD", "write a newline to this open descriptor once the\nrecording runs",
+	  FLAG_CUSTOM, FLAG_AT(struct capture_options, ready_fd), .take = take_ready_fd,
+	  .refusal = "must be the number of an open file descriptor, from 1" },
 	{ "end-with-stdin", NULL,
 	  "end as Ctrl-C does when standard input ends: at the far\n"
 	  "end of ssh or kubectl exec -i nothing stays behind",
