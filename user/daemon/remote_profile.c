@@ -25,30 +25,30 @@
 #include "profile/thread_times.h"
 
 #define WHY_MAX 4096
-/*
- * The time until the first bytes of an answer; SEND_SECONDS is until the client has taken the last.
- */
-#define PROFILE_SECONDS 60
-#define DUMP_SECONDS 30
-#define FILES_SECONDS 15
-#define SEND_SECONDS 300
+#define SEND_SECONDS 300 /* until the client has taken the last bytes */
 #define RETRY_SECONDS 2
 #define PROFILE_SHARE 4 /* of the room for stacks of an interval, for each profile */
 #define GROUP(slot) (SAMPLER_GROUP << (3 + (slot))) /* those below are the daemon's own */
-#define FILES_PREFIX "/files/"
 #define NOT_RECORDED                                                                               \
 	"no recording of the memory of that process runs; the agent may have been restarted "      \
 	"since memray attach"
 
-static const char *const kind_names[REMOTE_PROFILE_NR_KINDS] = {
-	"profile", "dump", "record", "files", "memory_attach", "memory_detach", "memory_report"
-};
 static const char plain[] = OUTPUT_PLAIN;
+
+static const char *name_of(const struct remote_profile_job *job)
+{
+	return remote_profile_kinds[job->kind].name;
+}
+
+static bool is_command(const struct remote_profile_job *job)
+{
+	return remote_profile_kinds[job->kind].is_command;
+}
 
 static void job_end(struct remote_profile_job *job)
 {
 	struct log_field fields[] = {
-		{ .key = "kind", .text = kind_names[job->kind] },
+		{ .key = "kind", .text = name_of(job) },
 		{ .key = "client", .text = job->client },
 		{ .key = "status", .number = job->status },
 		{ .key = "ms", .number = (time_monotonic_ns() - job->asked_ns) / 1000000 },
@@ -157,7 +157,7 @@ static void command_ended(struct remote_profile_job *job)
 
 	remote_profile_child_said(job, &said);
 	if (buf_error(&said) || !said.len)
-		buf_printf(&said, "the %s failed", kind_names[job->kind]);
+		buf_printf(&said, "the %s failed", name_of(job));
 	if (result == EXIT_DONE || result == EXIT_NO_TARGET)
 		job_reply(job, 404, said.data);
 	else if (result == REMOTE_TARGET_REFUSED)
@@ -244,7 +244,7 @@ static void on_readable(void *arg)
 
 	if (job->status) /* the job already has another answer */
 		return;
-	if (remote_profile_is_command(job->kind)) {
+	if (is_command(job)) {
 		command_look(job); /* a child that has closed the pipe ends in a moment */
 		return;
 	}
@@ -267,7 +267,7 @@ static void command_log(const struct remote_profile_job *job)
 
 	remote_profile_child_said(job, &said);
 	if (said.len && !buf_error(&said))
-		log_info("%s for %s: %s", kind_names[job->kind], job->client, said.data);
+		log_info("%s for %s: %s", name_of(job), job->client, said.data);
 }
 
 static int on_ended(void *arg)
@@ -276,7 +276,7 @@ static int on_ended(void *arg)
 
 	if (!child_ended(job))
 		return -EAGAIN;
-	if (!remote_profile_is_command(job->kind))
+	if (!is_command(job))
 		return job->ended ? -EIO : 0;
 	if (job->kind == REMOTE_PROFILE_DUMP) /* a record ends with a table */
 		command_log(job);
@@ -301,17 +301,7 @@ static void profile_stats(struct remote_profile_job *job)
 /* The time until a child that begins now has written its first byte. */
 static uint64_t patience_ns(const struct remote_profile_job *job)
 {
-	static const unsigned int seconds[REMOTE_PROFILE_NR_KINDS] = {
-		[REMOTE_PROFILE_PROFILE] = PROFILE_SECONDS,
-		[REMOTE_PROFILE_DUMP] = DUMP_SECONDS,
-		[REMOTE_PROFILE_RECORD] = PROFILE_SECONDS,
-		[REMOTE_PROFILE_FILES] = FILES_SECONDS,
-		[REMOTE_PROFILE_ATTACH] = DUMP_SECONDS,
-		[REMOTE_PROFILE_DETACH] = PROFILE_SECONDS,
-		[REMOTE_PROFILE_REPORT] = FILES_SECONDS,
-	};
-
-	return seconds[job->kind] * NS_PER_SECOND +
+	return remote_profile_kinds[job->kind].patience_seconds * NS_PER_SECOND +
 	       (job->kind == REMOTE_PROFILE_RECORD ? job->query.duration_ns : 0);
 }
 
@@ -339,33 +329,23 @@ static void job_work(struct remote_profile_job *job, uint64_t now_ns)
 static struct remote_profile_job *job_find(struct daemon *daemon, enum remote_profile_kind kind,
 					   const struct remote_right *right, size_t *slot)
 {
-	static const size_t nr[REMOTE_PROFILE_NR_KINDS] = {
-		[REMOTE_PROFILE_PROFILE] = REMOTE_PROFILE_MAX_PROFILES,
-		[REMOTE_PROFILE_DUMP] = REMOTE_PROFILE_MAX_DUMPS,
-		[REMOTE_PROFILE_RECORD] = REMOTE_PROFILE_MAX_RECORDS,
-		[REMOTE_PROFILE_FILES] = REMOTE_PROFILE_MAX_FILES,
-		[REMOTE_PROFILE_ATTACH] = REMOTE_PROFILE_MAX_MEMORY,
-		[REMOTE_PROFILE_DETACH] = REMOTE_PROFILE_MAX_MEMORY,
-		[REMOTE_PROFILE_REPORT] = REMOTE_PROFILE_MAX_MEMORY,
-	};
-	const struct remote_profile_job *job = daemon->remote.jobs;
+	const struct remote_profile_kind_facts *facts = &remote_profile_kinds[kind];
+	struct remote_profile_job *job = daemon->remote.jobs;
 	enum remote_profile_kind before;
 	size_t i, first = 0, nr_own = 0;
 
 	/* A tenant leaves a place to others: a record may take an hour. */
-	for (i = 0; i < REMOTE_PROFILE_MAX_JOBS && kind == REMOTE_PROFILE_RECORD; i++)
+	for (i = 0; i < REMOTE_PROFILE_MAX_JOBS && facts->places_of_one; i++)
 		nr_own += job[i].state != REMOTE_PROFILE_FREE && job[i].kind == kind &&
 			  !strcmp(job[i].right.owner, right->owner);
-	if (nr_own >= REMOTE_PROFILE_RECORDS_OF_ONE)
+	if (facts->places_of_one && nr_own >= facts->places_of_one)
 		return NULL;
 
 	for (before = 0; before < kind; before++)
-		first += nr[before];
-	for (i = first; i < first + nr[kind]; i++) {
-		*slot = i;
-		if (daemon->remote.jobs[i].state == REMOTE_PROFILE_FREE)
-			return &daemon->remote.jobs[i];
-	}
+		first += remote_profile_kinds[before].places;
+	for (*slot = first; *slot < first + facts->places; ++*slot)
+		if (job[*slot].state == REMOTE_PROFILE_FREE)
+			return &job[*slot];
 	return NULL;
 }
 
@@ -493,7 +473,7 @@ static void job_begin(struct daemon *daemon, enum remote_profile_kind kind,
 	snprintf(job->client, sizeof(job->client), "%s", request->client);
 	daemon->remote.counts.requests[kind]++;
 	if (kind == REMOTE_PROFILE_FILES)
-		job->path = strdup(request->path + sizeof(FILES_PREFIX) - 1);
+		job->path = strdup(request->path + sizeof(REMOTE_PROFILE_FILES_PREFIX) - 1);
 	if (kind == REMOTE_PROFILE_FILES && !job->path)
 		err = -ENOMEM;
 	if (kind == REMOTE_PROFILE_PROFILE)
@@ -521,28 +501,6 @@ static void job_begin(struct daemon *daemon, enum remote_profile_kind kind,
 		job_work(job, job->asked_ns);
 }
 
-static bool kind_of(const char *path, enum remote_profile_kind *ret)
-{
-	static const char *const paths[REMOTE_PROFILE_NR_KINDS] = {
-		[REMOTE_PROFILE_PROFILE] = "/profile",
-		[REMOTE_PROFILE_DUMP] = "/dump",
-		[REMOTE_PROFILE_RECORD] = "/record",
-		[REMOTE_PROFILE_FILES] = "/files",
-		[REMOTE_PROFILE_ATTACH] = "/memory/attach",
-		[REMOTE_PROFILE_DETACH] = "/memory/detach",
-		[REMOTE_PROFILE_REPORT] = "/memory/report",
-	};
-	enum remote_profile_kind kind;
-
-	for (kind = 0; kind < REMOTE_PROFILE_NR_KINDS; kind++)
-		if (!strcmp(path, paths[kind]))
-			break;
-	if (!strncmp(path, FILES_PREFIX, sizeof(FILES_PREFIX) - 1))
-		kind = REMOTE_PROFILE_FILES;
-	*ret = kind;
-	return kind < REMOTE_PROFILE_NR_KINDS;
-}
-
 bool remote_profile_answer(struct daemon *daemon, const struct http_request *request,
 			   struct http_reply *reply)
 {
@@ -554,7 +512,7 @@ bool remote_profile_answer(struct daemon *daemon, const struct http_request *req
 	bool bound;
 	int err;
 
-	if (!kind_of(request->path, &kind))
+	if (!remote_profile_kind_of(request->path, &kind))
 		return false;
 	err = remote_right_find(&right, daemon, request, reply);
 	if (err)
@@ -568,7 +526,7 @@ bool remote_profile_answer(struct daemon *daemon, const struct http_request *req
 	}
 	if (!bound && kind == REMOTE_PROFILE_FILES &&
 	    (!strcmp(request->path, "/files") ||
-	     remote_profile_path_check(request->path + sizeof(FILES_PREFIX) - 1))) {
+	     remote_profile_path_check(request->path + sizeof(REMOTE_PROFILE_FILES_PREFIX) - 1))) {
 		remote_refuse(daemon, reply, 404, "not_found",
 			      "not found; /files/ lists what there is");
 		remote_right_release(&right);
@@ -628,7 +586,7 @@ static void job_run(struct remote_profile_job *job, uint64_t now_ns)
 			job_work(job, now_ns);
 		break;
 	case REMOTE_PROFILE_WORKING:
-		if (remote_profile_is_command(job->kind) && !job->status)
+		if (is_command(job) && !job->status)
 			command_look(job);
 		if (job->memory && !job->status)
 			memory_look(job);
@@ -686,8 +644,8 @@ void remote_profile_metrics(struct buf *dst, const struct daemon *daemon)
 	buf_printf(dst, "# HELP %s Remote profiling that was begun, by kind.\n# TYPE %s counter\n",
 		   requests, requests);
 	for (i = 0; i < REMOTE_PROFILE_NR_KINDS; i++)
-		buf_printf(dst, "%s{kind=\"%s\"} %" PRIu64 "\n", requests, kind_names[i],
-			   counts->requests[i]);
+		buf_printf(dst, "%s{kind=\"%s\"} %" PRIu64 "\n", requests,
+			   remote_profile_kinds[i].name, counts->requests[i]);
 	buf_printf(dst, "# HELP %s Remote profiling refused or failed, by reason.\n", refused);
 	buf_printf(dst, "# TYPE %s counter\n", refused);
 	for (i = 0; i < counts->refused.nr; i++)

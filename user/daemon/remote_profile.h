@@ -30,15 +30,7 @@ struct http_reply;
 struct http_request;
 struct thread_times;
 
-#define REMOTE_PROFILE_MAX_PROFILES 2
-#define REMOTE_PROFILE_MAX_DUMPS 1
-#define REMOTE_PROFILE_MAX_RECORDS 4
-#define REMOTE_PROFILE_RECORDS_OF_ONE 2 /* of a token, or of all clients of the Unix socket */
-#define REMOTE_PROFILE_MAX_FILES 4
-#define REMOTE_PROFILE_MAX_MEMORY 2 /* of each of its three questions */
-#define REMOTE_PROFILE_MAX_JOBS                                                                    \
-	(REMOTE_PROFILE_MAX_PROFILES + REMOTE_PROFILE_MAX_DUMPS + REMOTE_PROFILE_MAX_RECORDS +     \
-	 REMOTE_PROFILE_MAX_FILES + 3 * REMOTE_PROFILE_MAX_MEMORY)
+#define REMOTE_PROFILE_MAX_JOBS 24 /* at least the sum of the places of all kinds */
 
 enum remote_profile_state {
 	REMOTE_PROFILE_FREE,

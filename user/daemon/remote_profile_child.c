@@ -294,7 +294,7 @@ static void child_main(struct remote_profile_job *job, int fd, pid_t parent)
 	if (getppid() != parent)
 		_exit(1);
 	daemon_child_begin(job->daemon, fd);
-	if (remote_profile_is_command(job->kind))
+	if (remote_profile_kinds[job->kind].is_command)
 		command_exec(job, fd);
 	whole = job->kind == REMOTE_PROFILE_FILES ? remote_profile_files_write(job, fd)
 		: job->kind == REMOTE_PROFILE_ATTACH || job->kind == REMOTE_PROFILE_DETACH
@@ -308,7 +308,7 @@ int remote_profile_child_start(struct remote_profile_job *job)
 	int fds[2], err = 0;
 	pid_t parent = getpid();
 
-	if (remote_profile_is_command(job->kind)) {
+	if (remote_profile_kinds[job->kind].is_command) {
 		job->said_fd = memfd_create("bpfprof-messages", MFD_CLOEXEC);
 		if (job->said_fd < 0)
 			return -errno;

@@ -19,11 +19,6 @@
 #define WHY_MAX 1024
 #define PATH_DEPTH 3 /* NAMESPACE/POD/FILE */
 
-bool remote_profile_is_command(enum remote_profile_kind kind)
-{
-	return kind == REMOTE_PROFILE_DUMP || kind == REMOTE_PROFILE_RECORD;
-}
-
 void remote_profile_query_init(struct remote_profile_query *query)
 {
 	*query = (struct remote_profile_query){ .duration_ns = REMOTE_PROFILE_SECONDS_DEFAULT *
@@ -175,13 +170,36 @@ static const struct flag report_parameters[] = {
 
 static const struct flag no_parameters[] = { { .type = FLAG_END } };
 
-/* Those that are not repeatable may be given once. */
-static const struct flag *const parameters[REMOTE_PROFILE_NR_KINDS] = {
-	[REMOTE_PROFILE_PROFILE] = profile_parameters, [REMOTE_PROFILE_DUMP] = dump_parameters,
-	[REMOTE_PROFILE_RECORD] = record_parameters,   [REMOTE_PROFILE_FILES] = no_parameters,
-	[REMOTE_PROFILE_ATTACH] = attach_parameters,   [REMOTE_PROFILE_DETACH] = detach_parameters,
-	[REMOTE_PROFILE_REPORT] = report_parameters,
+#define MEMORY_PLACES 2 /* of each of the three questions about memory */
+
+const struct remote_profile_kind_facts remote_profile_kinds[REMOTE_PROFILE_NR_KINDS] = {
+	[REMOTE_PROFILE_PROFILE] = { "profile", "/profile", profile_parameters, 60,
+				     .places = REMOTE_PROFILE_MAX_PROFILES },
+	[REMOTE_PROFILE_DUMP] = { "dump", "/dump", dump_parameters, 30, .places = 1,
+				  .is_command = true },
+	[REMOTE_PROFILE_RECORD] = { "record", "/record", record_parameters, 60, .places = 4,
+				    .places_of_one = 2, .is_command = true },
+	[REMOTE_PROFILE_FILES] = { "files", "/files", no_parameters, 15, .places = 4 },
+	[REMOTE_PROFILE_ATTACH] = { "memory_attach", "/memory/attach", attach_parameters, 30,
+				    .places = MEMORY_PLACES },
+	[REMOTE_PROFILE_DETACH] = { "memory_detach", "/memory/detach", detach_parameters, 60,
+				    .places = MEMORY_PLACES },
+	[REMOTE_PROFILE_REPORT] = { "memory_report", "/memory/report", report_parameters, 15,
+				    .places = MEMORY_PLACES },
 };
+
+bool remote_profile_kind_of(const char *path, enum remote_profile_kind *ret)
+{
+	enum remote_profile_kind kind;
+
+	for (kind = 0; kind < REMOTE_PROFILE_NR_KINDS; kind++)
+		if (!strcmp(path, remote_profile_kinds[kind].path))
+			break;
+	if (!strncmp(path, REMOTE_PROFILE_FILES_PREFIX, strlen(REMOTE_PROFILE_FILES_PREFIX)))
+		kind = REMOTE_PROFILE_FILES;
+	*ret = kind;
+	return kind < REMOTE_PROFILE_NR_KINDS;
+}
 
 static size_t stars_in(const char *text)
 {
@@ -217,10 +235,11 @@ int remote_profile_query_take(struct remote_profile_query *query, enum remote_pr
 			      const char *name, const char *value, struct buf *why)
 {
 	__cleanup(buf_fini) struct buf reason = { .max = WHY_MAX };
-	struct flag_walk walk = flag_walk(parameters[kind], query);
+	const struct flag *parameters = remote_profile_kinds[kind].parameters;
+	struct flag_walk walk = flag_walk(parameters, query);
 	bool known = flag_find(&walk, name, strlen(name));
 	const struct flag *flag = walk.flag;
-	uint64_t bit = known ? parameter_bit(parameters[kind], flag) : 0;
+	uint64_t bit = known ? parameter_bit(parameters, flag) : 0;
 	int err;
 
 	if (!known) {

@@ -23,6 +23,7 @@ enum remote_profile_kind {
 	REMOTE_PROFILE_NR_KINDS
 };
 
+#define REMOTE_PROFILE_MAX_PROFILES 2
 #define REMOTE_PROFILE_SECONDS_DEFAULT 30
 #define REMOTE_PROFILE_SECONDS_MAX 3600
 #define REMOTE_PROFILE_LEASE_SECONDS                                                               \
@@ -48,8 +49,22 @@ struct remote_profile_query {
 	uint64_t given; /* bits of parameters that may be given once */
 };
 
-/* Does the answer come from another execution of this program? */
-bool remote_profile_is_command(enum remote_profile_kind kind);
+struct flag;
+
+/* One row per kind. */
+extern const struct remote_profile_kind_facts {
+	const char *name,
+		*path; /* for logs and counters; of the URL, where "/files" is the begin of many */
+	const struct flag *parameters; /* may be given once, if they are not repeatable */
+	unsigned int patience_seconds; /* until the first bytes of an answer */
+	uint8_t places; /* jobs at a time */
+	uint8_t places_of_one; /* of a token, or of all clients of the Unix socket; 0: all */
+	bool is_command; /* the answer comes from another execution of this program */
+} remote_profile_kinds[REMOTE_PROFILE_NR_KINDS];
+#define REMOTE_PROFILE_FILES_PREFIX "/files/"
+
+/* False: the path is of no kind. */
+bool remote_profile_kind_of(const char *path, enum remote_profile_kind *ret);
 
 void remote_profile_query_init(struct remote_profile_query *query);
 void remote_profile_query_fini(struct remote_profile_query *query);
