@@ -407,12 +407,20 @@ struct goal {
 	const char *path; /* NULL: standard output */
 	char *text; /* not NULL: here, instead */
 	size_t cap;
+	void (*take)(const char *bytes, size_t len); /* not NULL: here, instead */
 };
 
 static int answer_take(struct answer *answer, const struct goal *goal)
 {
+	const char *bytes;
+	size_t len;
 	int err;
 
+	if (goal->take) {
+		while (!(err = body_read(answer, &bytes, &len)) && len)
+			goal->take(bytes, len);
+		return err ? cut_off(answer, err) : 0;
+	}
 	if (!goal->text)
 		return body_copy(answer, goal->path);
 	err = body_text(answer, goal->text, goal->cap);
@@ -468,6 +476,11 @@ static int ask(const struct question *question, const struct goal *goal)
 int agent_ask(const struct question *question, const char *path)
 {
 	return ask(question, &(struct goal){ .path = path });
+}
+
+int agent_stream(const struct question *question, void (*take)(const char *bytes, size_t len))
+{
+	return ask(question, &(struct goal){ .take = take });
 }
 
 int agent_text(const struct question *question, char *dst, size_t cap)

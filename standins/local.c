@@ -124,6 +124,7 @@ int local_ask(const struct question *question, const char *path, char **rest)
 {
 	struct words words = { 0 };
 	bool is_record = !strcmp(question->command, "record"), subprocesses = false;
+	bool is_top = !strcmp(question->command, "top");
 	bool is_speedscope = false;
 	size_t i;
 
@@ -131,12 +132,12 @@ int local_ask(const struct question *question, const char *path, char **rest)
 	word_add(&words, question->command, NULL);
 	for (i = 0; i < question->nr; i++) {
 		is_speedscope |= !strcmp(question->parameters[i].value, "speedscope");
-		if (is_record && !strcmp(question->parameters[i].name, "subprocesses"))
+		if ((is_record || is_top) && !strcmp(question->parameters[i].name, "subprocesses"))
 			subprocesses = true;
 		else
 			parameter_add(&words, &question->parameters[i]);
 	}
-	if (is_record && !subprocesses)
+	if ((is_record || is_top) && !subprocesses)
 		word_add(&words, "no-subprocesses", "");
 	if (is_record)
 		word_add(&words, "py-spy", "");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* py-spy: dump and record. */
+/* py-spy: dump, record and top. */
 #include "standin.h"
 
 #include <errno.h>
@@ -23,6 +23,7 @@ static const char top_help[] =
 	"Commands:\n"
 	"  record  Records stack trace information to a flamegraph, speedscope or raw file\n"
 	"  dump    Dumps stack traces for a target program to stdout\n"
+	"  top     Displays a top like view of functions consuming CPU\n"
 	"  help    Print this message\n\n"
 	"Options:\n"
 	"  -h, --help     Print help\n"
@@ -58,6 +59,20 @@ static const char record_help[] =
 	"  -n, --native               Native frames, too\n"
 	"      --nonblocking          Changes nothing: " NO_PAUSE "\n"
 	"  -h, --help                 Print help\n";
+
+static const char live_help[] =
+	"Displays a top like view of functions consuming CPU\n\n"
+	"Usage: py-spy top [OPTIONS]\n\n"
+	"Options:\n"
+	"  -p, --pid <pid>        PID of a running program, in decimal or hex\n"
+	"  -r, --rate <rate>      The number of samples to collect per second [default: 100]\n"
+	"  -s, --subprocesses     Its subprocesses, too\n"
+	"  -g, --gil              Only traces that hold the GIL\n"
+	"  -i, --idle             Idle threads, too\n"
+	"      --delay <seconds>  Delay between two tables [default: 1.0]\n"
+	"  -n, --native           Native frames, too\n"
+	"      --nonblocking      Changes nothing: " NO_PAUSE "\n"
+	"  -h, --help             Print help\n";
 
 static int missing(const char *command)
 {
@@ -302,6 +317,48 @@ static int record(int argc, char **argv)
 	return status;
 }
 
+static int top(int argc, char **argv)
+{
+	struct question question = { .command = "top", .seconds = SECONDS_MAX };
+	const char *pid = NULL, *help = NULL, *rate = "100", *delay = "1";
+	const struct option_row rows[] = {
+		{ .name = "pid", .letter = 'p', .takes_value = true, .value = &pid },
+		{ .name = "rate", .letter = 'r', .takes_value = true, .value = &rate },
+		{ .name = "delay", .takes_value = true, .value = &delay },
+		{ .name = "native", .letter = 'n', .parameter = "native" },
+		{ .name = "idle", .letter = 'i', .parameter = "idle" },
+		{ .name = "subprocesses", .letter = 's', .parameter = "subprocesses" },
+		{ .name = "gil", .letter = 'g', .parameter = "gil" },
+		{ .name = "full-filenames", .refusal = "the table has the short names of files" },
+		{ .name = "nonblocking" },
+		{ .name = "help", .letter = 'h', .value = &help },
+		{ 0 },
+	};
+	struct command_line line = { .rows = rows };
+	int status = options_read(&line, &question, argc, argv);
+
+	if (status)
+		return status;
+	if (help) {
+		fputs(live_help, stdout);
+		return 0;
+	}
+	if (line.nr_operands || line.rest < argc)
+		return standin_fail("top: watches a program that runs; start it, and name its "
+				    "number: py-spy top --pid <pid>");
+	if (!pid)
+		return missing("top");
+	question_add(&question, "rate", rate);
+	question_add(&question, "delay", delay);
+	status = question_add_pid(&question, pid, false);
+	if (status)
+		return status;
+	if (!agent_is_configured())
+		return local_ask(&question, NULL, NULL);
+	question_add(&question, "seconds", "3600");
+	return top_show(&question, pid);
+}
+
 int py_spy_main(int argc, char **argv)
 {
 	const char *command = argc > 1 ? argv[1] : "";
@@ -311,9 +368,7 @@ int py_spy_main(int argc, char **argv)
 	if (!strcmp(command, "record"))
 		return record(argc - 1, argv + 1);
 	if (!strcmp(command, "top"))
-		return standin_fail(
-			"top: bpfprof's live screen is no part of this program; `bpfprof top "
-			"--pod NAMESPACE/POD` on the node has it");
+		return top(argc - 1, argv + 1);
 	if (!strcmp(command, "-V") || !strcmp(command, "--version")) {
 		puts("py-spy " VERSION " (bpfprof " BPFPROF_VERSION ")");
 		return 0;

@@ -75,6 +75,8 @@ int seconds_read(const char *text, unsigned int *ret);
  * status.
  */
 int agent_ask(const struct question *question, const char *path);
+/* The same for an answer that comes in pieces: each is passed on. */
+int agent_stream(const struct question *question, void (*take)(const char *bytes, size_t len));
 /* The same for an answer that is one short line, into dst. */
 int agent_text(const struct question *question, char *dst, size_t cap);
 /* Is an agent configured? */
@@ -85,6 +87,9 @@ int local_ask(const struct question *question, const char *path, char **rest);
 
 /* install.c: copies the program and its configuration into the folder. An exit status. */
 int standin_install(const char *dir);
+
+/* top.c: asks the agent for tables, and shows them on the terminal. 0 or an exit status. */
+int top_show(const struct question *question, const char *pid);
 
 int py_spy_main(int argc, char **argv);
 int memray_main(int argc, char **argv);

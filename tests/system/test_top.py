@@ -114,13 +114,13 @@ def shares(context):
 class Terminal:
     """A terminal of tmux in which a shell runs bpfprof, and then notes what it left."""
 
-    def __init__(self, context, arguments, columns=80, lines=24, command="top"):
+    def __init__(self, context, arguments, columns=80, lines=24, command="top", program=None, env=None):
         if not shutil.which("tmux"):
             raise Skip("no tmux")
         self.context = context
         # Not that of a server that is just ending.
         self.socket = os.path.join(tempfile.mkdtemp(dir=context.dir), "tmux")
-        command = shlex.join(context.as_bpfprof([BPFPROF, command, *arguments]))
+        command = shlex.join([program, *arguments] if program else context.as_bpfprof([BPFPROF, command, *arguments]))
         shell = context.path("shell")
         with open(shell, "w", encoding="utf-8") as file:
             file.write("trap : INT\ncd %s\nstty -g >before\n%s\necho $? >status\nstty -g >after\n"
@@ -129,7 +129,7 @@ class Terminal:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(context.path(name))
         env = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "TERM": "xterm-256color",
-               "HOME": context.dir}
+               "HOME": context.dir, **(env or {})}
         self.tmux("-u", "-f", "/dev/null", "new-session", "-d", "-x", str(columns), "-y",
                   str(lines), "sh " + shlex.quote(shell), env=env)
         context.stack.callback(self.close)
@@ -229,6 +229,28 @@ def once_idle(context):
     check("0 on-CPU samples in 1.0 s; 1 thread sleeps: bpfprof dump -p %d shows where" %
           target.pid in text, text)
     check(not rows(text), "rows of nothing:\n" + text)
+
+
+@test()
+def batch(context):
+    """--batch: a table after each delay; times add up over them, until the duration ends."""
+    target = shares(context)
+    began = time.monotonic()
+    done = context.bpfprof("top", "-p", target.pid, "--batch", "--delay", "1", "-d", "3.5", "-F", "499").expect(0)
+    check(time.monotonic() - began >= 3.5, "it ended early")
+    tables = [one for one in done.text.split("\n\nbpfprof top: ") if COLUMNS in one]
+    check(len(tables) == 4, "%d tables\n%s" % (len(tables), done.text))
+    hot = [named(rows(one), "hot") for one in tables]
+    check(all(before[3] < after[3] for before, after in zip(hot, hot[1:])), str(hot))
+    # %Own is of one table: three seconds of it, and a half, are the time of the last.
+    seconds = sum(one[0] / 100 for one in hot[:3]) + hot[3][0] / 200
+    check(abs(hot[3][3] - seconds) < 0.1 * seconds, "%.2f s in all, %.2f s by shares" % (hot[3][3], seconds))
+    process = context.start("top", "-p", target.pid, "--batch")
+    context.sampling(process)
+    target.kill()
+    check("has exited" in context.finish(process, 20).expect(0).text, "its end is not shown")
+    check("choose one" in context.bpfprof("top", "--batch", "--once").expect(2).text, "both")
+    check("goes with --batch" in context.bpfprof("top", "-d", "3").expect(2).text, "-d alone")
 
 
 @test()

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "daemon/remote_profile.h"
 #include "daemon/remote_profile_query.h"
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
@@ -220,4 +221,17 @@ Test(remote_profile_query, paths)
 	snprintf(longest + 256, sizeof(longest) - 256, "/latest.html");
 	cr_expect_eq(remote_profile_path_check(longest), -ENOENT);
 	cr_expect_eq(remote_profile_path_check(longest + 1), 0);
+}
+
+Test(remote_profile_query, places_of_all_kinds_fit)
+{
+	size_t nr = 0;
+	enum remote_profile_kind kind;
+
+	for (kind = 0; kind < REMOTE_PROFILE_NR_KINDS; kind++) {
+		nr += remote_profile_kinds[kind].places;
+		cr_expect(remote_profile_kinds[kind].places_of_one <=
+			  remote_profile_kinds[kind].places);
+	}
+	cr_expect(nr <= REMOTE_PROFILE_MAX_JOBS);
 }

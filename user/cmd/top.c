@@ -57,6 +57,7 @@ struct top {
 	struct live_symbolizer symbolizer;
 	struct view *view;
 	uint64_t start_ns; /* begin of the running interval */
+	uint64_t end_ns; /* of --duration; UINT64_MAX: none */
 	uint64_t interval_ns; /* length of the shown interval */
 	bool ended; /* the targets have exited */
 	bool quit;
@@ -65,6 +66,11 @@ struct top {
 	char what[WHAT_MAX];
 	struct buf lost_reasons, dump_pids, message;
 };
+
+static bool has_screen(const struct top_options *options)
+{
+	return !options->once && !options->batch;
+}
 
 static void on_event(void *arg, const struct event *event)
 {
@@ -358,7 +364,7 @@ static void on_signals(struct top *top, int fd)
 	while ((signal = signals_next(fd))) {
 		if (signal != SIGWINCH) {
 			top->quit = true;
-		} else if (!top->options->once) {
+		} else if (has_screen(top->options)) {
 			screen_resize();
 			top->dirty = true;
 		}
@@ -368,11 +374,13 @@ static void on_signals(struct top *top, int fd)
 /* Runs one interval: until the delay is over, the user quits, or the targets have exited. */
 static int watch(struct top *top, int signal_fd)
 {
-	uint64_t end_ns = top->start_ns + top->options->delay_ns;
+	uint64_t end_ns = top->start_ns + top->options->delay_ns < top->end_ns
+				  ? top->start_ns + top->options->delay_ns
+				  : top->end_ns;
 	struct pollfd fds[] = { { .fd = sampler_fd(&top->sampler), .events = POLLIN },
 				{ .fd = signal_fd, .events = POLLIN },
 				{ .fd = STDIN_FILENO, .events = POLLIN } };
-	nfds_t nr = top->options->once ? 2 : 3;
+	nfds_t nr = has_screen(top->options) ? 3 : 2;
 	int err = 0, ms, max_ms = top->options->capture.nr_pids ? CHECK_MS : INT_MAX;
 
 	while (!top->quit && !top->ended && time_monotonic_ns() < end_ns && !err) {
@@ -389,7 +397,7 @@ static int watch(struct top *top, int signal_fd)
 		if (nr == 3 && fds[2].revents & ~POLLIN) /* the terminal is closed */
 			top->quit = true;
 		top->ended = sampler_targets_ended(&top->sampler);
-		if (top->dirty && !top->quit)
+		if (top->dirty && !top->quit && nr == 3)
 			err = draw(top);
 	}
 	if (err)
@@ -419,6 +427,20 @@ static int watch_screen(struct top *top, int signal_fd)
 	return print_page(top, columns, rows);
 }
 
+/* Prints one table, or with --batch one after each delay. */
+static int watch_tables(struct top *top, int signal_fd)
+{
+	int err;
+
+	do {
+		err = watch(top, signal_fd) ?: print_page(top, 0, 0);
+		if (!err && top->options->batch)
+			err = print_lines(stdout, "\n", 1);
+	} while (!err && top->options->batch && !top->quit && !top->ended &&
+		 top->start_ns < top->end_ns);
+	return err;
+}
+
 static int run(struct top *top, int signal_fd)
 {
 	const struct capture_options *capture = &top->options->capture;
@@ -431,7 +453,7 @@ static int run(struct top *top, int signal_fd)
 		err = live_new(&top->live);
 	if (!err && top->times && !top->options->parked)
 		live_idle(top->live);
-	if (!err && !top->options->once) {
+	if (!err && has_screen(top->options)) {
 		err = screen_open();
 		if (err == -ENOENT) {
 			log_error("the terminal TERM=%s is not known here; bpfprof top --once "
@@ -440,21 +462,14 @@ static int run(struct top *top, int signal_fd)
 			return EXIT_FAILED;
 		}
 	}
-	if (!err && top->options->once) {
-		err = watch(top, signal_fd);
-		if (!err) {
-			err = print_page(top, 0, 0);
-			if (err && err != -EPIPE) {
-				log_error("standard output: %s", strerror(-err));
-				return EXIT_FAILED;
-			}
-		}
-	} else if (!err) {
-		err = watch_screen(top, signal_fd);
-	}
+	if (!err)
+		err = has_screen(top->options) ? watch_screen(top, signal_fd)
+					       : watch_tables(top, signal_fd);
 	screen_close();
 	if (err && err != -EPIPE) { /* EPIPE: the reader of a pipe has read enough */
-		log_error("%s", strerror(-err));
+		log_error("%s%s",
+			  has_screen(top->options) || err == -ENOMEM ? "" : "standard output: ",
+			  strerror(-err));
 		return EXIT_FAILED;
 	}
 	if (top->ended && top->message.len)
@@ -493,6 +508,8 @@ static int start(struct top *top, int signal_fd)
 	if (gpu)
 		gpu_monitor_start(&top->calls.watch);
 	top->start_ns = wall ? waits_start_ns(top->sampler.waits) : time_monotonic_ns();
+	top->end_ns =
+		top->options->duration_ns ? top->start_ns + top->options->duration_ns : UINT64_MAX;
 	watched_text(top->what, sizeof(top->what), &top->options->capture,
 		     top->sampler.reader.runner);
 	symbolizer_fill(top);
@@ -508,9 +525,9 @@ static int run_with(const struct top_options *options)
 	status = sampler_check_targets(options->capture.pids, options->capture.nr_pids);
 	if (status)
 		return status;
-	if (!options->once && (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))) {
+	if (has_screen(options) && (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))) {
 		log_error("standard input and output must be a terminal; bpfprof top --once prints "
-			  "one table anywhere");
+			  "one table anywhere, --batch one after the other");
 		return EXIT_USAGE;
 	}
 	signal_fd =
@@ -548,7 +565,7 @@ int top_run(const struct top_options *options)
 		status = gpu_monitor_check();
 	if (!status)
 		status = pod_processes_resolve(&processes, &resolved.capture);
-	resolved.capture.report_workers = options->once; /* otherwise there is a screen */
+	resolved.capture.report_workers = !has_screen(options); /* otherwise there is a screen */
 	resolved.capture.background_share = 1;
 	if (!status)
 		status = run_with(&resolved);

@@ -179,7 +179,8 @@ static const struct flag rows[] = {
 	  .refusal = "must be ADDRESS:PORT, like 127.0.0.1:9464 or [::1]:9464, or none" },
 	FLAG_GROUP(token_flags, struct daemon_options, tokens),
 	{ "socket", "FILE",
-	  "a Unix socket with /dump, /record and /memory/ for\nclients that ask about their own "
+	  "a Unix socket with /dump, /record, /top and /memory/\nfor clients that ask about their "
+	  "own "
 	  "pod",
 	  FLAG_TEXT, AT(socket), .refusal = "must be a file name" },
 	{ "pid", "PID", "write this process only, its threads and children", FLAG_PIDS,

@@ -146,6 +146,8 @@ static void job_stream(struct remote_profile_job *job, uint64_t size)
 	job->status = 200;
 	job->state = REMOTE_PROFILE_SENDING;
 	job->deadline_ns = time_monotonic_ns() + SEND_SECONDS * NS_PER_SECOND;
+	if (job->kind == REMOTE_PROFILE_TOP)
+		job->deadline_ns += job->query.duration_ns;
 	http_later_stream(job->later, job->fd, size, type, name);
 }
 

@@ -202,7 +202,8 @@ static void add_processes(struct words *words, struct remote_profile_job *job)
 			command_refuse(job, &why, err);
 		choice->pids[0] = target.pid;
 		number_add(words, "--pid-start=", target.start_ticks);
-		word_add(words, "--pod-pids", "");
+		if (job->kind != REMOTE_PROFILE_TOP)
+			word_add(words, "--pod-pids", "");
 		choice->containers.nr_pods = 0;
 	}
 	if (choice->nr_pids)
@@ -225,16 +226,18 @@ static void add_dump(struct words *words, const struct remote_profile_query *que
 		word_add(words, "--locals", "");
 }
 
-static void add_record(struct words *words, const struct remote_profile_query *query)
+static void seconds_add(struct words *words, const char *flag, uint64_t ns)
 {
-	char seconds[32];
+	char text[32];
 
-	snprintf(seconds, sizeof(seconds), "%.9f", (double)query->duration_ns / 1e9);
-	word_add(words, "--duration=", seconds);
+	snprintf(text, sizeof(text), "%.9f", (double)ns / 1e9);
+	word_add(words, flag, text);
+}
+
+static void add_samples(struct words *words, const struct remote_profile_query *query)
+{
+	seconds_add(words, "--duration=", query->duration_ns);
 	number_add(words, "--rate=", query->rate);
-	word_add(words, "--format=", output_name(query->format));
-	word_add(words, "--output=-", "");
-	word_add(words, "--py-spy", "");
 	if (!query->subprocesses)
 		word_add(words, "--no-subprocesses", "");
 	if (query->idle)
@@ -243,6 +246,21 @@ static void add_record(struct words *words, const struct remote_profile_query *q
 		word_add(words, "--parked", "");
 	if (query->gil)
 		word_add(words, "--gil", "");
+}
+
+static void add_top(struct words *words, const struct remote_profile_query *query)
+{
+	word_add(words, "--batch", "");
+	seconds_add(words, "--delay=", query->delay_ns);
+	add_samples(words, query);
+}
+
+static void add_record(struct words *words, const struct remote_profile_query *query)
+{
+	add_samples(words, query);
+	word_add(words, "--format=", output_name(query->format));
+	word_add(words, "--output=-", "");
+	word_add(words, "--py-spy", "");
 	if (query->threads || query->format == OUTPUT_SPEEDSCOPE)
 		word_add(words, "--threads", "");
 	if (query->first_lines)
@@ -260,7 +278,7 @@ static void command_exec(struct remote_profile_job *job, int fd)
 	sigset_t none;
 
 	word_add(&words, "bpfprof", "");
-	word_add(&words, job->kind == REMOTE_PROFILE_DUMP ? "dump" : "record", "");
+	word_add(&words, remote_profile_kinds[job->kind].name, "");
 	add_processes(&words, job);
 	if (query->native)
 		word_add(&words, "--native", "");
@@ -268,6 +286,8 @@ static void command_exec(struct remote_profile_job *job, int fd)
 		word_add(&words, "--full-filenames", "");
 	if (job->kind == REMOTE_PROFILE_DUMP)
 		add_dump(&words, query);
+	else if (job->kind == REMOTE_PROFILE_TOP)
+		add_top(&words, query);
 	else
 		add_record(&words, query);
 	if (job->daemon->options->capture.host_root)

@@ -23,6 +23,7 @@ void remote_profile_query_init(struct remote_profile_query *query)
 {
 	*query = (struct remote_profile_query){ .duration_ns = REMOTE_PROFILE_SECONDS_DEFAULT *
 							       NS_PER_SECOND,
+						.delay_ns = NS_PER_SECOND,
 						.rate = REMOTE_PROFILE_RATE_DEFAULT,
 						.format = OUTPUT_PPROF };
 }
@@ -74,6 +75,7 @@ static int take_pod(void *object, const char *value, struct buf *why)
 	FLAG_DURATION, AT(duration_ns),                                                            \
 		.max = REMOTE_PROFILE_SECONDS_MAX * NS_PER_SECOND,                                 \
 		.refusal = "must be a number of seconds up to 3600, or one like 30s, 5m"
+#define START_ROW FLAG_NUMBER, AT(start_ticks), .refusal = "must be a number"
 #define SWITCH_ROW(field) FLAG_CHOICE, AT(field), FLAG_WORDS("0", "1"), .refusal = "must be 1 or 0"
 
 static const struct flag process_rows[] = {
@@ -87,7 +89,7 @@ static const struct flag process_rows[] = {
 
 /* The process of a command that is executed. */
 static const struct flag command_rows[] = {
-	{ "start", NULL, NULL, FLAG_NUMBER, AT(start_ticks), .refusal = "must be a number" },
+	{ "start", NULL, NULL, START_ROW },
 	{ "subprocesses", NULL, NULL, SWITCH_ROW(subprocesses) },
 	{ "full-filenames", NULL, NULL, SWITCH_ROW(full_filenames) },
 	{ .type = FLAG_END },
@@ -125,14 +127,32 @@ static const struct flag dump_parameters[] = {
 	{ .type = FLAG_END },
 };
 
-static const struct flag record_parameters[] = {
-	GROUP(process_rows),
-	GROUP(command_rows),
-	GROUP(time_rows),
+/* The samples of a command. */
+static const struct flag sample_rows[] = {
 	{ "rate", NULL, NULL, FLAG_NUMBER, AT(rate), .min = 1, .max = REMOTE_PROFILE_RATE_MAX,
 	  .refusal = "must be a whole number of Hz from 1 to 1000" },
 	{ "idle", NULL, NULL, SWITCH_ROW(idle) },
 	{ "gil", NULL, NULL, SWITCH_ROW(gil) },
+	{ .type = FLAG_END },
+};
+
+static const struct flag top_parameters[] = {
+	GROUP(process_rows),
+	GROUP(worker_rows),
+	GROUP(sample_rows),
+	{ "start", NULL, NULL, START_ROW },
+	{ "subprocesses", NULL, NULL, SWITCH_ROW(subprocesses) },
+	{ "seconds", NULL, NULL, SECONDS_ROW },
+	{ "delay", NULL, NULL, FLAG_DURATION, AT(delay_ns), .min = NS_PER_SECOND / 10,
+	  .max = 60 * NS_PER_SECOND, .refusal = "must be a number of seconds from 0.1 to 60" },
+	{ .type = FLAG_END },
+};
+
+static const struct flag record_parameters[] = {
+	GROUP(process_rows),
+	GROUP(command_rows),
+	GROUP(time_rows),
+	GROUP(sample_rows),
 	{ "threads", NULL, NULL, SWITCH_ROW(threads) },
 	{ "function", NULL, NULL, SWITCH_ROW(first_lines) },
 	{ "nolineno", NULL, NULL, SWITCH_ROW(no_lines) },
@@ -146,7 +166,7 @@ static const struct flag record_parameters[] = {
 /* The process of a recording of memory. */
 static const struct flag detach_parameters[] = {
 	{ "pid", NULL, NULL, FLAG_PIDS, CHOICE_AT(pids), .repeatable = true },
-	{ "start", NULL, NULL, FLAG_NUMBER, AT(start_ticks), .refusal = "must be a number" },
+	{ "start", NULL, NULL, START_ROW },
 	{ .type = FLAG_END },
 };
 
@@ -186,6 +206,8 @@ const struct remote_profile_kind_facts remote_profile_kinds[REMOTE_PROFILE_NR_KI
 				    .places = MEMORY_PLACES },
 	[REMOTE_PROFILE_REPORT] = { "memory_report", "/memory/report", report_parameters, 15,
 				    .places = MEMORY_PLACES },
+	[REMOTE_PROFILE_TOP] = { "top", "/top", top_parameters, 60, .places = 2, .places_of_one = 1,
+				 .is_command = true },
 };
 
 bool remote_profile_kind_of(const char *path, enum remote_profile_kind *ret)
@@ -284,7 +306,7 @@ int remote_profile_query_check_bound(const struct remote_profile_query *query,
 {
 	if (kind == REMOTE_PROFILE_PROFILE || kind == REMOTE_PROFILE_FILES)
 		return value_refuse(why, "this token is for processes of some pods: it may ask for "
-					 "/dump, /record and /memory/");
+					 "/dump, /record, /top and /memory/");
 	if (kind == REMOTE_PROFILE_REPORT)
 		return 0;
 	if (query->choice.nr_pids != 1 || query->choice.nr_workers)

@@ -20,6 +20,7 @@ enum remote_profile_kind {
 	REMOTE_PROFILE_ATTACH, /* begins a recording of memory */
 	REMOTE_PROFILE_DETACH, /* ends it */
 	REMOTE_PROFILE_REPORT, /* its result */
+	REMOTE_PROFILE_TOP, /* tables, one after the other */
 	REMOTE_PROFILE_NR_KINDS
 };
 
@@ -37,7 +38,8 @@ struct remote_profile_query {
 	struct process_choice choice;
 	uint64_t
 		start_ticks; /* of pid: when it was started, field 22 of its stat file; 0: not given */
-	uint64_t duration_ns; /* of a profile */
+	uint64_t duration_ns; /* of a profile, a recording, the tables */
+	uint64_t delay_ns; /* between two tables */
 	char *id; /* of a recording of memory; NULL: not given */
 	bool allocations; /* of an attach: calls of allocators, not resident memory */
 	bool table, leaks; /* of a report: no flame graph; not the peak, but what has stayed */

@@ -504,6 +504,7 @@ const struct flag_set record_flags = {
 static const struct flag top_rows[] = {
 	{ "pid", "PID", "watch this process, its threads and children", FLAG_PIDS,
 	  CAPTURE_LIST_AT(struct top_options, pids), .letter = 'p', .repeatable = true },
+	FLAG_GROUP(pid_start_flags, struct top_options, capture.pid_start),
 	{ "comm", "GLOB", "watch processes with this name ('python*')", FLAG_LIST,
 	  CAPTURE_LIST_AT(struct top_options, comms), .repeatable = true,
 	  .refusal = "must be a process name or a pattern like 'python*'" },
@@ -520,6 +521,11 @@ static const struct flag top_rows[] = {
 	  .initial = NS_PER_SECOND,
 	  .refusal = "delay must be a number of seconds from 0.1 to 3600" },
 	{ "once", NULL, "watch for one delay, print one table, exit", FLAG_BOOL, TOP_AT(once) },
+	{ "batch", NULL, "print a table after each delay, for scripts and pipes", FLAG_BOOL,
+	  TOP_AT(batch) },
+	{ "duration", "DURATION", "--batch: end after 30, 30s, 1.5, 5m, 2h", FLAG_DURATION,
+	  TOP_AT(duration_ns), .letter = 'd',
+	  .refusal = "duration must be a number of seconds, or one like 30s, 5m, 2h" },
 	{ "native", NULL, "native frames in Python programs too", FLAG_BOOL, TOP_AT(native) },
 	{ "wall", NULL, "all time of every thread: where it waits, too", FLAG_SET,
 	  TOP_AT(capture.session.waits), .min = SESSION_WALL },
@@ -537,6 +543,10 @@ static const struct flag top_rows[] = {
 };
 
 static const struct flag_rule top_rules[] = {
+	PID_START_RULE,
+	{ "once", FLAG_EXCLUDES, "batch",
+	  .sentence = "--once prints one table, --batch many: choose one" },
+	{ "duration", FLAG_NEEDS, "batch", .sentence = "--duration: goes with --batch" },
 	{ "parked", FLAG_NEEDS, "wall",
 	  .sentence = "--parked: shows stacks of threads that wait, add --wall" },
 	{ "gil", FLAG_EXCLUDES, "wall",
@@ -567,7 +577,8 @@ static const char top_notes[] =
 	"  bpfprof top --comm 'ray::*' --gil    threads that hold the GIL in Ray workers\n"
 	"  bpfprof top --wall -p 1234           where its threads wait right now\n"
 	"  bpfprof top --gpu                    launches and waits for the GPU, by process\n"
-	"  bpfprof top -p 1234 --once --delay 5 one table, for scripts\n";
+	"  bpfprof top -p 1234 --once --delay 5 one table, for scripts\n"
+	"  bpfprof top -p 1234 --batch -d 60    a table each second, for a file or a pipe\n";
 
 const struct flag_set top_flags = {
 	.flags = top_rows,

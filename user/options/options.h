@@ -65,7 +65,8 @@ struct record_options {
 struct top_options {
 	struct capture_options capture;
 	uint64_t delay_ns;
-	bool once;
+	uint64_t duration_ns; /* with batch; 0: until a signal comes */
+	bool once, batch; /* without a screen: one table, a table after each delay */
 	bool native; /* native frames too */
 	bool parked; /* with waits: stacks of threads that are idle, too */
 	unsigned int verbose; /* times that --verbose was given */
