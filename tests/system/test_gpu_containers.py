@@ -82,8 +82,8 @@ def one_layer(context):
         check_all(seen.process(truth["pid"]), truth)
     for name in ("libcuda.so.1", "libnccl.so.2"):
         found = [one for one in seen.whole["libraries"] if one["path"] == os.path.join(FOLDER, name)]
-        check(len(found) == 1 and found[0]["problem"] is None, "%s: %s" % (
-            name, seen.whole["libraries"]))
+        check(len(found) == 1 and found[0]["problem"] is None, "%d of %s: %s, problem %s" % (
+            len(found), name, [one["path"] for one in seen.whole["libraries"]], [one["problem"] for one in found]))
         said = watch.messages().count("hooked %s: " % found[0]["path"])
         check(said == 1, "%s was hooked %d times" % (name, said))
     for pod, truth in zip((before, later), truths):
