@@ -86,6 +86,7 @@ def names(context):
         check(count.isdigit() and stack, "broken line %r" % line)
     seen = {process for process, _, _ in chains.read_folded(context.text("x.folded"))}
     check("a:b:c" in seen and "new line 7" in seen, "names: %s" % sorted(seen))
+    check('? {"x":1}' in seen, "a name that looks like a comment: %s" % sorted(seen))
     check("x 12" in seen, "a name with a blank: %s" % sorted(seen))
     page = context.text("x.html")
     check(page.count("</script>") == page.count("<script"), "a name closes the page's script")

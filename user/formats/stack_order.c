@@ -338,6 +338,8 @@ int stack_order_write(FILE *out, const struct profile *profile, const struct sta
 	struct stack_order order;
 	const struct stack_path *path;
 	struct stack_run run;
+	const char *name;
+	bool comment;
 	size_t pos = 0;
 	uint32_t i;
 	int err;
@@ -348,8 +350,10 @@ int stack_order_write(FILE *out, const struct profile *profile, const struct sta
 	while (stack_order_next(&order, &pos, &run)) {
 		path = stack_path_get(&order, run.sample);
 		for (i = 0; i < path->nr; i++) {
-			fputs(i ? ";" : "", out);
-			fputs(order.names[path->texts[i]], out);
+			name = order.names[path->texts[i]];
+			comment = !i && *name == '#'; /* readers skip such a line */
+			fputs(i ? ";" : comment ? "?" : "", out);
+			fputs(name + comment, out);
 		}
 		fprintf(out, " %" PRIu64 "\n", run.count);
 	}
