@@ -101,6 +101,12 @@ def pods(context):
     check(figures["bpfprof_pod_profiles_written_total"] >= 8, figures)
     check(figures["bpfprof_pod_profile_write_errors_total"] == 0, figures)
     check(figures["bpfprof_pod_folders_unread"] == 0, figures)
+    # report takes the folders of pods, too, and chooses a pod's samples out of all.
+    for name, path in paths.items():
+        context.bpfprof("report", daemon.output, "--pod", ML + "/" + name, "-o", "pod.pb.gz").expect(0)
+        found = Pprof(context.read("pod.pb.gz")).samples
+        check(sum(sample["values"][0] for sample in found) == sum(
+            sample["values"][0] for profile in profiles(path) for sample in profile.samples), name)
     # Each file was pushed once, with the labels of its folder.
     wanted = {}
     for name, path in {**folders(daemon.output), "": daemon.output}.items():

@@ -142,14 +142,16 @@ Test(folded, names_of_processes)
 	uint32_t none = made_process(profile, 2, "", ""),
 		 ray = made_process(profile, 3, "python", "");
 	uint32_t f = made_native(profile, "f", 0, 0x10);
+	uint32_t comment = made_process(profile, 4, "# {", "");
 	char *text;
 
 	profile->processes[ray].title = strtab_add(profile->strings, "ray::Trainer.fit");
 	made_add(profile, hostile, 1, f);
 	made_add(profile, none, 2, f);
 	made_add(profile, ray, 3, f);
+	made_add(profile, comment, 4, f);
 	text = made_text(folded_write, profile, NULL, NULL);
-	cr_assert_str_eq(text, "a:b c 9;f 1\nprocess-2;f 2\nray::Trainer.fit;f 3\n");
+	cr_assert_str_eq(text, "? {;f 4\na:b c 9;f 1\nprocess-2;f 2\nray::Trainer.fit;f 3\n");
 	free(text);
 	made_free(profile);
 }

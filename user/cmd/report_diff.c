@@ -90,7 +90,7 @@ static int run(const struct report_options *options, struct report_input inputs[
 	size_t i;
 
 	for (i = 0; i < 2 && !err; i++)
-		err = report_input_read(&inputs[i], &options->files[i], 1, options->sample_type);
+		err = report_input_read(&inputs[i], &options->files[i], 1, options);
 	for (i = 0; i < 2 && !err; i++)
 		err = report_input_group(&inputs[i], options->by);
 	if (err)

@@ -50,7 +50,7 @@ int report_print(const struct buf *text, int err);
 
 /* 0 or an error, which is reported; report_input_fini() is due. */
 int report_input_read(struct report_input *input, char *const *files, size_t nr,
-		      const char *sample_type);
+		      const struct report_options *options);
 void report_input_fini(struct report_input *input);
 /* Sets titles as --by wants them. The same. */
 int report_input_group(struct report_input *input, enum tally_by by);

@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/names.h"
+#include "base/time.h"
 #include "formats/profile_read.h"
 #include "gpu/report_read.h"
 #include "options/outputs.h"
@@ -26,6 +27,20 @@ static int take_file(void *object, const char *value, struct buf *why)
 		if (!strcmp(options->files[i], "-"))
 			return value_refuse(why, "standard input is read once");
 	return names_add(&options->files, &options->nr_files, value, strlen(value));
+}
+
+static int take_at(void *object, const char *value, struct buf *why)
+{
+	struct report_options *options = object;
+	uint64_t ns;
+
+	(void)why;
+	if (!report_time(value, time_wall_ns() / NS_PER_SECOND, &options->window.at_s))
+		return 0;
+	if (value_epoch(value, &ns) || ns < NS_PER_SECOND)
+		return -EINVAL;
+	options->window.at_s = ns / NS_PER_SECOND;
+	return 0;
 }
 
 static int take_format(void *object, const char *value, struct buf *why)
@@ -59,6 +74,22 @@ static const struct flag rows[] = {
 	{ "file", "FILE", "the same as FILE alone; - is standard input", FLAG_LIST,
 	  FLAG_LIST_AT(struct report_options, files, nr_files), .letter = 'f', .repeatable = true,
 	  .take = take_file, .refusal = "must name a file" },
+	{ "last", "DURATION", "of a folder: the last 2m, 1h of what it holds", FLAG_DURATION,
+	  AT(window.last_s), .marked = true, .unit_ns = NS_PER_SECOND, .whole = true,
+	  .refusal = "must be a number of seconds, or one like 30s, 5m, 2h" },
+	{ "at", "TIME",
+	  "of a folder: the interval of this time of UTC (14:03:20,\n"
+	  "2026-01-31T14:03:20Z) or in seconds since 1970",
+	  FLAG_CUSTOM, AT(window.at_s), .marked = true, .take = take_at,
+	  .refusal = "must be a time like 14:03, 14:03:20, 2026-01-31T14:03:20Z, or seconds "
+		     "since 1970" },
+	{ "for", "DURATION", "--at: and those of so long after it (1s)", FLAG_DURATION,
+	  AT(window.for_s), .marked = true, .unit_ns = NS_PER_SECOND, .whole = true, .initial = 1,
+	  .refusal = "must be a number of seconds, or one like 30s, 5m, 2h" },
+	{ "pid", "PID", "samples of these processes only", FLAG_PIDS,
+	  FLAG_LIST_AT(struct report_options, choice.pids, choice.nr_pids), .letter = 'p',
+	  .repeatable = true, .marked = true },
+	FLAG_GROUP(container_flags, struct report_options, choice.containers),
 	{ "output", "FILE",
 	  "write all files as one instead of a table; the suffix\n"
 	  "says how: " OUTPUT_SUFFIXES,
@@ -179,6 +210,7 @@ static int choose_formats(void *object, struct buf *error)
 	return err;
 }
 
+#define OF_PROFILES "--container, --pod: choose samples of profiles"
 #define ONE_AT_A_TIME "--diff, --library, --lines: one of them at a time"
 
 static const struct flag_rule rules[] = {
@@ -191,6 +223,10 @@ static const struct flag_rule rules[] = {
 	{ NULL, FLAG_NEEDS, "file",
 	  .sentence = "which files? bpfprof record -o FILE.pb.gz writes one" },
 	{ .check = check_files },
+	{ "tasks", FLAG_EXCLUDES, "container pod", .sentence = OF_PROFILES },
+	{ "nccl", FLAG_EXCLUDES, "container pod", .sentence = OF_PROFILES },
+	{ "last", FLAG_EXCLUDES, "at", .sentence = "--last, --at: one of them at a time" },
+	{ "for", FLAG_NEEDS, "at", .sentence = "--for: goes with --at" },
 	{ "format", FLAG_NEEDS, "output", .sentence = "--format: goes with -o" },
 	{ .check = check_by_and_diff },
 	{ "diff", FLAG_EXCLUDES, "library lines", .sentence = ONE_AT_A_TIME },
@@ -215,7 +251,8 @@ static const char report_about[] =
 	"Says what stored profiles hold: which functions took the time, by themselves\n"
 	"(tottime) and with what they called (cumtime). Reads .pb.gz, .folded and .raw of\n"
 	"bpfprof, and pprof, collapsed stacks and py-spy's raw of other tools; files of\n"
-	"several nodes or intervals become one. Samples are counted, not calls: there is no\n"
+	"several nodes or intervals become one, and so does a folder of bpfprof daemon. Samples "
+	"are counted, not calls: there is no\n"
 	"ncalls and no percall. With -o all of it becomes one file of any format.\n"
 	"--diff compares two, per second and rank, and marks what is more than the chance of\n"
 	"sampling.\n"
@@ -232,6 +269,8 @@ static const char report_notes[] =
 	"Examples:\n"
 	"  bpfprof report cpu.pb.gz --sort total --rows 20        a table of functions\n"
 	"  bpfprof report node*.pb.gz --by process                who takes the time?\n"
+	"  bpfprof report DIR --last 10m --pod ml/trainer-0       what the daemon has seen\n"
+	"  bpfprof report DIR --at 02:14 --for 5m -o night.html   at that time of the night\n"
 	"  bpfprof report a.pb.gz b.pb.gz -o both.html            one flame graph\n"
 	"  bpfprof report py-spy.raw -o x.speedscope.json         another format\n"
 	"  bpfprof report --tasks node*.json                      calls of Ray's workers\n"

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "capture/process_choice.h"
+#include "cmd/report_store.h"
 #include "options/options.h"
 #include "report/profile_diff.h"
 #include "report/tally.h"
@@ -31,6 +33,8 @@ struct report_options {
 	bool has_per; /* the user gave it */
 	char **files; /* "-": standard input, at most once */
 	size_t nr_files;
+	struct report_window window; /* of files that are folders */
+	struct process_choice choice; /* the samples that count; no workers */
 	size_t rows; /* of a table, 0: all */
 	enum tally_by by;
 	bool by_total; /* the table's order */

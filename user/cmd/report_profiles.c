@@ -17,6 +17,7 @@
 #include "cmd/output_files.h"
 #include "cmd/report_bundle.h"
 #include "cmd/report_options.h"
+#include "cmd/report_store.h"
 #include "formats/output.h"
 #include "formats/profile_read.h"
 #include "profile/grouping.h"
@@ -74,27 +75,31 @@ static int read_one(struct report_input *input, const char *path, struct report_
 }
 
 int report_input_read(struct report_input *input, char *const *files, size_t nr,
-		      const char *sample_type)
+		      const struct report_options *options)
 {
 	struct profile_read *read = &input->read;
-	int err = profile_read_init(read, sample_type);
+	int err = profile_read_init(read, options->sample_type);
+	struct report_paths paths = { 0 };
 	struct report_seen seen = { 0 };
 	size_t i;
 
 	input->profile = (struct profile){ 0 };
 	input->partial = false;
-	if (err)
+	if (!err)
+		err = report_paths_expand(&paths, files, nr, &options->window);
+	if (err == -ENOMEM)
 		log_error("%s", strerror(-err));
-	for (i = 0; i < nr && !err; i++)
-		err = read_one(input, files[i], &seen);
+	for (i = 0; i < paths.nr && !err; i++)
+		err = read_one(input, paths.list[i], &seen);
 	report_seen_fini(&seen);
+	report_paths_fini(&paths);
 	if (err)
 		return err;
 	profile_read_finish(read, &input->profile);
 	if (strtab_nr_lost(input->profile.strings))
 		log_warn("names over %zu MiB in all become " STRTAB_OVERFLOW,
 			 PROFILE_READ_BYTES / 4 >> 20);
-	return 0;
+	return report_samples_choose(&input->profile, &options->choice);
 }
 
 void report_input_fini(struct report_input *input)
@@ -234,7 +239,7 @@ int report_profiles_run(const struct report_options *options)
 	struct report_input input;
 	int status = EXIT_FAILED, err;
 
-	err = report_input_read(&input, options->files, options->nr_files, options->sample_type);
+	err = report_input_read(&input, options->files, options->nr_files, options);
 	if (!err)
 		err = report_input_group(&input, options->by);
 	if (!err)

@@ -122,7 +122,7 @@ static int run_profiles(const struct report_options *options)
 	struct report_input input;
 	int status = EXIT_FAILED;
 
-	if (!report_input_read(&input, options->files, options->nr_files, options->sample_type))
+	if (!report_input_read(&input, options->files, options->nr_files, options))
 		status = print_profile(options, &input.profile);
 	report_input_fini(&input);
 	return status;
