@@ -402,25 +402,38 @@ static int refused(struct answer *answer)
 	return standin_fail("%s", *text ? text : "the agent refuses without a reason");
 }
 
-/* An answer goes to a file, or into a text. */
+/* Where an answer goes. */
 struct goal {
 	const char *path; /* NULL: standard output */
-	char *text; /* not NULL: here, instead */
+	char *text; /* not NULL: the answer is copied to it */
 	size_t cap;
-	void (*take)(const char *bytes, size_t len); /* not NULL: here, instead */
+	bool (*take)(const char *bytes, size_t len); /* not NULL: it gets the answer in pieces */
 };
 
-static int answer_take(struct answer *answer, const struct goal *goal)
+static int pieces_take(struct answer *answer, const struct goal *goal)
 {
 	const char *bytes;
 	size_t len;
 	int err;
 
-	if (goal->take) {
-		while (!(err = body_read(answer, &bytes, &len)) && len)
-			goal->take(bytes, len);
-		return err ? cut_off(answer, err) : 0;
+	for (;;) {
+		answer->deadline = now() + ANSWER_SECONDS;
+		err = body_read(answer, &bytes, &len);
+		if (err)
+			return cut_off(answer, err);
+		if (!len)
+			return 0;
+		if (!goal->take(bytes, len))
+			return output_failed(NULL);
 	}
+}
+
+static int answer_take(struct answer *answer, const struct goal *goal)
+{
+	int err;
+
+	if (goal->take)
+		return pieces_take(answer, goal);
 	if (!goal->text)
 		return body_copy(answer, goal->path);
 	err = body_text(answer, goal->text, goal->cap);
@@ -478,7 +491,7 @@ int agent_ask(const struct question *question, const char *path)
 	return ask(question, &(struct goal){ .path = path });
 }
 
-int agent_stream(const struct question *question, void (*take)(const char *bytes, size_t len))
+int agent_stream(const struct question *question, bool (*take)(const char *bytes, size_t len))
 {
 	return ask(question, &(struct goal){ .take = take });
 }

@@ -59,7 +59,8 @@ static void parameter_add(struct words *words, const struct parameter *parameter
 				 strcmp(others[i].parameter, "idle") ? parameter->value : "");
 		return;
 	}
-	if (!strcmp(parameter->name, "pid") || !strcmp(parameter->name, "rate"))
+	if (!strcmp(parameter->name, "pid") || !strcmp(parameter->name, "rate") ||
+	    !strcmp(parameter->name, "delay"))
 		value = parameter->value;
 	word_add(words, parameter->name, value);
 }
@@ -139,6 +140,8 @@ int local_ask(const struct question *question, const char *path, char **rest)
 	}
 	if ((is_record || is_top) && !subprocesses)
 		word_add(&words, "no-subprocesses", "");
+	if (is_top && !isatty(STDOUT_FILENO))
+		word_add(&words, "batch", "");
 	if (is_record)
 		word_add(&words, "py-spy", "");
 	if (is_speedscope)

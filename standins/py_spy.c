@@ -15,6 +15,7 @@
 #define VERSION "0.4.3" /* of py-spy, whose command line this is */
 #define LOCALS_MAX 8
 #define COMMAND_DELAY_MS 1000
+#define GIL_IDLE "--gil cannot be combined with --idle: an idle thread does not hold the GIL"
 #define NO_PAUSE "a target never pauses"
 
 static const char top_help[] =
@@ -194,7 +195,8 @@ static void command_end(pid_t pid)
 
 /* The command line of a record. */
 struct record_line {
-	const char *pid, *help, *output, *format_name, *duration, *rate, *function, *nolineno;
+	const char *pid, *help, *output, *format_name, *duration, *rate, *function, *nolineno, *gil,
+		*idle;
 	const struct format *format;
 	char **command; /* after "--", or NULL */
 };
@@ -214,9 +216,9 @@ static int record_read(struct record_line *record, struct question *question, in
 		  .value = &record->duration },
 		{ .name = "rate", .letter = 'r', .takes_value = true, .value = &record->rate },
 		{ .name = "native", .letter = 'n', .parameter = "native" },
-		{ .name = "idle", .letter = 'i', .parameter = "idle" },
+		{ .name = "idle", .letter = 'i', .parameter = "idle", .value = &record->idle },
 		{ .name = "subprocesses", .letter = 's', .parameter = "subprocesses" },
-		{ .name = "gil", .letter = 'g', .parameter = "gil" },
+		{ .name = "gil", .letter = 'g', .parameter = "gil", .value = &record->gil },
 		{ .name = "threads", .letter = 't', .parameter = "threads" },
 		{ .name = "function",
 		  .letter = 'F',
@@ -247,6 +249,8 @@ static int record_check(struct record_line *record, struct question *question)
 
 	if (record->function && record->nolineno)
 		return standin_fail("--function & --nolinenos can't be used together");
+	if (record->gil && record->idle)
+		return standin_fail(GIL_IDLE);
 	status = format_find(&record->format, record->format_name);
 	if (status)
 		return status;
@@ -321,14 +325,15 @@ static int top(int argc, char **argv)
 {
 	struct question question = { .command = "top", .seconds = SECONDS_MAX };
 	const char *pid = NULL, *help = NULL, *rate = "100", *delay = "1";
+	const char *gil = NULL, *idle = NULL;
 	const struct option_row rows[] = {
 		{ .name = "pid", .letter = 'p', .takes_value = true, .value = &pid },
 		{ .name = "rate", .letter = 'r', .takes_value = true, .value = &rate },
 		{ .name = "delay", .takes_value = true, .value = &delay },
 		{ .name = "native", .letter = 'n', .parameter = "native" },
-		{ .name = "idle", .letter = 'i', .parameter = "idle" },
+		{ .name = "idle", .letter = 'i', .parameter = "idle", .value = &idle },
 		{ .name = "subprocesses", .letter = 's', .parameter = "subprocesses" },
-		{ .name = "gil", .letter = 'g', .parameter = "gil" },
+		{ .name = "gil", .letter = 'g', .parameter = "gil", .value = &gil },
 		{ .name = "full-filenames", .refusal = "the table has the short names of files" },
 		{ .name = "nonblocking" },
 		{ .name = "help", .letter = 'h', .value = &help },
@@ -344,10 +349,12 @@ static int top(int argc, char **argv)
 		return 0;
 	}
 	if (line.nr_operands || line.rest < argc)
-		return standin_fail("top: watches a program that runs; start it, and name its "
-				    "number: py-spy top --pid <pid>");
+		return standin_fail("py-spy top watches a program that runs: start it, then "
+				    "py-spy top --pid <pid>");
 	if (!pid)
 		return missing("top");
+	if (gil && idle)
+		return standin_fail(GIL_IDLE);
 	question_add(&question, "rate", rate);
 	question_add(&question, "delay", delay);
 	status = question_add_pid(&question, pid, false);

@@ -17,7 +17,7 @@
 
 #define STATUS_FAILED 1
 #define STATUS_USAGE 2
-#define SECONDS_MAX 3600 /* of a record */
+#define SECONDS_MAX 3600 /* of a record, of the tables of top */
 
 /* The name under which it was started; for messages. */
 extern const char *standin_name;
@@ -75,8 +75,11 @@ int seconds_read(const char *text, unsigned int *ret);
  * status.
  */
 int agent_ask(const struct question *question, const char *path);
-/* The same for an answer that comes in pieces: each is passed on. */
-int agent_stream(const struct question *question, void (*take)(const char *bytes, size_t len));
+/*
+ * The same for an answer that comes in pieces, which take() gets. take() returns false to end it, with errno set. Some
+ * piece must come in a minute and a half.
+ */
+int agent_stream(const struct question *question, bool (*take)(const char *bytes, size_t len));
 /* The same for an answer that is one short line, into dst. */
 int agent_text(const struct question *question, char *dst, size_t cap);
 /* Is an agent configured? */

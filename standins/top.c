@@ -18,25 +18,43 @@ static struct {
 	const char *pid;
 	bool is_terminal;
 	char line[LINE_MAX_BYTES];
-	size_t len; /* of the line so far; what is longer is left out */
+	size_t len; /* of the line so far; the rest of a longer line is left out */
 	unsigned int row; /* of the screen, from 0 */
 	struct winsize size;
 } shown;
 
-/* One line of the screen, as wide as that is. */
+/* Bytes of a character of UTF-8 that does not control the terminal; 0: there is none. */
+static size_t character_len(const char *text)
+{
+	const unsigned char *c = (const unsigned char *)text;
+	size_t len = *c < 0x80	 ? 1
+		     : *c < 0xc2 ? 0
+		     : *c < 0xe0 ? 2
+		     : *c < 0xf0 ? 3
+		     : *c < 0xf5 ? 4
+				 : 0;
+	size_t i;
+
+	if (*c < ' ' || *c == 0x7f || (*c == 0xc2 && c[1] < 0xa0))
+		return 0;
+	for (i = 1; i < len; i++)
+		if ((c[i] & 0xc0) != 0x80)
+			return 0;
+	return len;
+}
+
+/* Draws a line, no longer than the screen is wide. */
 static void line_draw(const char *text)
 {
-	unsigned int columns = 0;
+	unsigned int columns;
+	size_t len;
 
 	if (shown.row + 1 >= shown.size.ws_row)
 		return;
-	for (; *text; text++) {
-		unsigned char c = (unsigned char)*text;
-
-		columns += (c & 0xc0) != 0x80; /* not the rest of a character */
-		if (columns > shown.size.ws_col)
-			break;
-		putchar(c < ' ' || c == 0x7f ? '?' : c);
+	for (columns = 0; *text && columns < shown.size.ws_col; columns++) {
+		len = character_len(text);
+		fwrite(len ? text : "?", 1, len ? len : 1, stdout);
+		text += len ? len : 1;
 	}
 	fputs("\033[K\r\n", stdout);
 	shown.row++;
@@ -58,10 +76,10 @@ static void line_end(void)
 		return;
 	}
 	line_draw(shown.line);
-	fputs("\033[J", stdout); /* what is left of a longer table */
+	fputs("\033[J", stdout); /* the last table may have been longer */
 }
 
-static void bytes_take(const char *bytes, size_t len)
+static bool bytes_take(const char *bytes, size_t len)
 {
 	size_t i;
 
@@ -73,7 +91,7 @@ static void bytes_take(const char *bytes, size_t len)
 		else if (shown.len + 1 < sizeof(shown.line))
 			shown.line[shown.len++] = bytes[i];
 	}
-	fflush(stdout);
+	return !fflush(stdout) && !ferror(stdout);
 }
 
 int top_show(const struct question *question, const char *pid)

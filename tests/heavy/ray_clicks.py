@@ -95,6 +95,12 @@ async def one(browser, tab, folder, name, row, button, label, options):
     await tab.wait_for("!document.querySelector('[role=dialog]')", 20)
 
 
+# Of the page of the cluster: a row for each worker below that of its node.
+WORKERS = (
+    ("worker-stack", "ray::Sleeper", "Stack Trace", "Get stack trace", {}),
+    ("worker-flamegraph", "ray::Trainer", "CPU Flame Graph", "Generate report", {"Duration": 3, "Idle": True}),
+    ("worker-memory", "ray::Trainer", "Memory Profiling", "Generate report", {"Duration": 5}),
+)
 BUTTONS = (
     ("stack", "Sleeper", "Stack Trace", "Get stack trace", {}),
     ("stack-native", "Sleeper", "Stack Trace", "Get stack trace", {"Native": True}),
@@ -106,19 +112,37 @@ BUTTONS = (
 )
 
 
+async def all_of(browser, tab, folder, buttons):
+    for button in buttons:
+        try:
+            await one(browser, tab, folder, *button)
+        except Exception:
+            await tab.picture(os.path.join(folder, button[0] + "-failed.png"))
+            raise
+
+
+async def workers_open(tab):
+    """Shows the workers of the first node."""
+    arrow = "document.querySelector('tbody tr td button, tbody tr td svg')"
+    if not await tab.wait_for("!!" + arrow, 60):
+        raise RuntimeError("no node: " + (await tab.run("document.body.innerText"))[:3000])
+    for _ in range(3):
+        await tab.click(arrow)
+        if await tab.wait_for("document.body.innerText.includes('ray::')", 10):
+            return
+    raise RuntimeError("no workers: " + (await tab.run("document.body.innerText"))[:3000])
+
+
 async def main():
     address, token, scratch, folder, *names = sys.argv[1:]
     async with Chromium(os.path.join(scratch, "profile")) as browser:
         tab = await browser.open(address + "/#/actors")
         await log_in(tab, token)
         await tab.ask("Emulation.setDeviceMetricsOverride", width=2400, height=900, deviceScaleFactor=1, mobile=False)
-        for button in BUTTONS:
-            if not names or button[0] in names:
-                try:
-                    await one(browser, tab, folder, *button)
-                except Exception:
-                    await tab.picture(os.path.join(folder, button[0] + "-failed.png"))
-                    raise
+        await all_of(browser, tab, folder, [button for button in BUTTONS if not names or button[0] in names])
+        await tab.run("location.hash = '#/cluster'")
+        await workers_open(tab)
+        await all_of(browser, tab, folder, [button for button in WORKERS if not names or button[0] in names])
 
 
 asyncio.run(main())

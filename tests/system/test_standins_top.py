@@ -7,7 +7,7 @@ import subprocess
 
 import test_top
 from containers import wait_for
-from harness import CAPS, check, descendants, test
+from harness import BPFPROF, CAPS, check, descendants, test
 from standins import ALL, TOKEN, Agent, run, standin
 
 
@@ -58,11 +58,24 @@ def piped(context):
     found = [process.stdout.readline() for _ in range(40)]
     check(sum(line.startswith("bpfprof top: ") for line in found) > 1 and any(" hot (" in line for line in found), str(found))
     for says, token, flags in (("no such process here that this client may ask", TOKEN, ()), ("busy with other requests", ALL, ()),
-                               ("short names", ALL, ("--full-filenames",)), ("from 0.1 to 60", TOKEN, ("--delay", "0")),
-                               ("start it", ALL, ("--", "true"))):
+                               ("short names", ALL, ("--full-filenames",)), ("combined with --idle", ALL, ("-gi",)), ("from 0.1 to 60", TOKEN, ("--delay", "0")),
+                               ("start it, then", ALL, ("--", "true"))):
         status, _, err = run(path, "top", "-p", target.pid, *flags, env=agent.env(token), timeout=90)
         check(status == 1 and says in err and err.count("\n") == 1, "%s: %d %s" % (says, status, err))
+    reader = subprocess.Popen([path, "top", "-p", str(target.pid)], env={"PATH": os.path.dirname(BPFPROF) + ":/usr/bin"},
+                              stdout=subprocess.PIPE, text=True)
+    context.stack.callback(reader.kill)
+    check(sum(reader.stdout.readline().startswith("bpfprof top: ") for _ in range(60)) > 1, "without an agent")
+    reader.send_signal(signal.SIGINT)
+    check(reader.wait(20) == 0, "without an agent: %s" % reader.returncode)
     target.send_signal(signal.SIGKILL)
     target.wait()
     rest = process.stdout.read()
     check(process.wait(20) == 0 and "has exited" in rest, rest[-500:])
+    target = test_top.shares(context)
+    with subprocess.Popen([path, "top", "-p", str(target.pid)], env=agent.env(ALL), stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        check(process.wait(30) == 1 and "Broken pipe" in process.stderr.read(), "a reader that went away")
+    wait_for("the end of the command", lambda: not commands_of(agent), 20)

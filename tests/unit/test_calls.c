@@ -60,6 +60,11 @@ ParameterizedTestParameters(calls, sequence)
 		  "crc" },
 		{ "brackets", "ray::IDLE", { "f)).g", "IDLE", "f((.g", "IDLE" }, "crcr" },
 		{ "dots", "ray::IDLE", { ".x", "IDLE", "x.", "IDLE" }, "crcr" },
+		{ "dot_in_name",
+		  "ray::A",
+		  { "A.f", "A", "lr=0.1", "A", "x.y", "A", "A.g" },
+		  "crcrcrc" },
+		{ "next_actor", "ray::A.f", { "A", "IDLE", "B.f", "B" }, "rrcr" },
 		{ "two_calls", "ray::A", { "A.f", "A.g", "A" }, "ccr" },
 	};
 
@@ -251,7 +256,8 @@ Test(calls, main_thread_beside)
 /* More calls than there is room for are not known; the others stay. */
 Test(calls, bounds)
 {
-	struct calls_room small = { .max = 3 * (sizeof(struct call) + sizeof("ray::A.f")) };
+	struct calls_room small = { .max = CALLS_ROOM_SHARE * 3 *
+					   (sizeof(struct call) + sizeof("ray::A.f")) };
 	struct calls calls = { .room = &room };
 	struct calls_change change;
 	uint64_t i;

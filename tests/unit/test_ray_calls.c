@@ -305,3 +305,22 @@ Test(ray_calls, any_words)
 		cr_assert_leq(strlen(task_of(i)), TITLE_MAX);
 	}
 }
+
+/* More titles than there is room for: the profile is there all the same, and it is counted. */
+Test(ray_calls, more_titles_than_room)
+{
+	char title[TITLE_MAX];
+	uint32_t i, at;
+
+	for (i = 0; i < 40000; i++) {
+		snprintf(title, sizeof(title), "ray::A%u.f", i);
+		at = worker(7 + i / 256, title);
+		if (!(i % 4000))
+			made_add(p, at, 1, fit, raylet);
+	}
+	cr_assert_eq(ray_calls_name(p, &walk), 0);
+	cr_assert_eq(p->nr_samples, 10);
+	for (i = 0; i < 10; i++)
+		cr_expect(!strncmp(task_of(i), "ray::A", 6), "%s", task_of(i));
+	cr_expect_gt(stats_total(&walk), 0);
+}

@@ -85,6 +85,10 @@ int sampler_await_start(struct sampler *sampler, int signal_fd)
 
 void sampler_report_ready(const struct sampler *sampler)
 {
-	if (sampler->options->ready_fd && write(sampler->options->ready_fd, "\n", 1) != 1)
+	int fd = sampler->options->ready_fd;
+
+	if (fd && write(fd, "\n", 1) != 1)
 		log_warn("--ready-fd: %s", strerror(errno));
+	if (fd > STDERR_FILENO)
+		close(fd);
 }

@@ -37,7 +37,8 @@ int memory_screen_open(struct memory_screen *screen, struct memory_monitor *moni
 	err = live_holders_init(&screen->live, monitor);
 	if (err)
 		return err;
-	watched_text(screen->what, sizeof(screen->what), capture, monitor->sampler->reader.runner);
+	watched_text(screen->what, sizeof(screen->what), capture, monitor->sampler->reader.runner,
+		     0);
 	err = screen_open();
 	if (err)
 		log_warn("there is no live screen: %s",

@@ -21,6 +21,7 @@
 #include "capture/container_filter.h"
 #include "capture/pod_processes.h"
 #include "capture/sampler.h"
+#include "capture/target.h"
 #include "cmd/command.h"
 #include "cmd/top_calls.h"
 #include "cmd/watched.h"
@@ -57,6 +58,7 @@ struct top {
 	struct live_symbolizer symbolizer;
 	struct view *view;
 	uint64_t start_ns; /* begin of the running interval */
+	pid_t pod_pid; /* with --pod-pids: of the one process of -p, 0: not known */
 	uint64_t end_ns; /* of --duration; UINT64_MAX: none */
 	uint64_t interval_ns; /* length of the shown interval */
 	bool ended; /* the targets have exited */
@@ -178,6 +180,14 @@ static void lost_fill(struct top *top)
 				   lost->reasons[i].count);
 }
 
+/* A pid as the reader of the table knows it. */
+static uint32_t shown_pid(const struct top *top, uint32_t pid)
+{
+	return top->pod_pid && pid == (uint32_t)top->options->capture.pids[0]
+		       ? (uint32_t)top->pod_pid
+		       : pid;
+}
+
 static void dump_pids_fill(struct top *top)
 {
 	const struct capture_options *capture = &top->options->capture;
@@ -186,9 +196,10 @@ static void dump_pids_fill(struct top *top)
 	buf_reset(&top->dump_pids);
 	buf_add_str(&top->dump_pids, "");
 	if (view_pid(top->view))
-		buf_printf(&top->dump_pids, "-p %u", view_pid(top->view));
+		buf_printf(&top->dump_pids, "-p %u", shown_pid(top, view_pid(top->view)));
 	for (i = 0; !view_pid(top->view) && i < capture->nr_pids; i++)
-		buf_printf(&top->dump_pids, "%s-p %d", i ? " " : "", capture->pids[i]);
+		buf_printf(&top->dump_pids, "%s-p %u", i ? " " : "",
+			   shown_pid(top, (uint32_t)capture->pids[i]));
 }
 
 static void message_fill(struct top *top)
@@ -198,11 +209,12 @@ static void message_fill(struct top *top)
 	buf_reset(&top->message);
 	buf_add_str(&top->message, "");
 	if (top->ended && capture->nr_pids == 1)
-		buf_printf(&top->message, "pid %d has exited", capture->pids[0]);
+		buf_printf(&top->message, "pid %u has exited",
+			   shown_pid(top, (uint32_t)capture->pids[0]));
 	else if (top->ended)
 		buf_printf(&top->message, "all %zu processes have exited", capture->nr_pids);
 	else if (view_pid(top->view) && kill((pid_t)view_pid(top->view), 0) && errno == ESRCH)
-		buf_printf(&top->message, "pid %u has exited", view_pid(top->view));
+		buf_printf(&top->message, "pid %u has exited", shown_pid(top, view_pid(top->view)));
 	else if (top->symbolizer.kernel_names_hidden)
 		buf_add_str(&top->message, "kernel functions have no names: needs CAP_SYSLOG and "
 					   "kernel.kptr_restrict below 2");
@@ -510,8 +522,10 @@ static int start(struct top *top, int signal_fd)
 	top->start_ns = wall ? waits_start_ns(top->sampler.waits) : time_monotonic_ns();
 	top->end_ns =
 		top->options->duration_ns ? top->start_ns + top->options->duration_ns : UINT64_MAX;
+	if (top->options->pod_pids && top->options->capture.nr_pids == 1)
+		top->pod_pid = target_pod_pid(top->options->capture.pids[0]);
 	watched_text(top->what, sizeof(top->what), &top->options->capture,
-		     top->sampler.reader.runner);
+		     top->sampler.reader.runner, top->pod_pid);
 	symbolizer_fill(top);
 	return run(top, signal_fd);
 }

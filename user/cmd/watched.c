@@ -21,7 +21,7 @@ static void where_fill(char *dst, size_t cap, const struct container_filter *fil
 }
 
 void watched_text(char *dst, size_t cap, const struct capture_options *capture,
-		  struct deadline_runner *runner)
+		  struct deadline_runner *runner, pid_t shown_pid)
 {
 	char cmdline[128] = "";
 	size_t len;
@@ -42,9 +42,10 @@ void watched_text(char *dst, size_t cap, const struct capture_options *capture,
 								       : "the whole machine");
 	else if (!proc_cmdline_read(runner, cmdline, sizeof(cmdline), capture->pids[0]) &&
 		 cmdline[0])
-		snprintf(dst, cap, "pid %d, '%s'", capture->pids[0], cmdline);
+		snprintf(dst, cap, "pid %d, '%s'", shown_pid ? shown_pid : capture->pids[0],
+			 cmdline);
 	else
-		snprintf(dst, cap, "pid %d", capture->pids[0]);
+		snprintf(dst, cap, "pid %d", shown_pid ? shown_pid : capture->pids[0]);
 	len = strlen(dst);
 	where_fill(dst + len, cap - len, &capture->containers);
 }

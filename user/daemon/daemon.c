@@ -286,7 +286,7 @@ static void interval_write_begin(struct daemon *daemon, uint64_t now_ns)
 	    (!background_is_idle(background) && now_ns < daemon->ended.end_ns + LAST_JOBS_NS) ||
 	    !background_try_pause(daemon->sampler.background))
 		return;
-	malloc_trim(0); /* what is free now would be copied when it is used beside the writer */
+	malloc_trim(0); /* free pages would be copied once they are used beside the writer */
 	writer_start(daemon);
 	if (daemon->sweep_due) /* the last writer needed the whole interval */
 		sweep(daemon);

@@ -119,7 +119,8 @@ static void release_tokens(void *object)
 /* The rows of this table are of the field tokens. */
 static const struct flag token_flags[] = {
 	{ "allow-remote-profiling", "FILE",
-	  "HTTP with /profile, /dump and /files/ too, for\nclients that send a token in FILE",
+	  "HTTP with /profile, /dump, /record, /top, /memory/\nand /files/ too, for clients that "
+	  "send a token in FILE",
 	  FLAG_CUSTOM, FLAG_AT(struct tokens, nr), .take = take_tokens, .release = release_tokens },
 	{ .type = FLAG_END },
 };

@@ -218,7 +218,7 @@ int remote_memory_begin(struct remote_memory **ret, struct daemon *daemon,
 		err = child_start(daemon, &memory->children[question], request, question, ready[1]);
 	close(ready[1]);
 	if (err) {
-		remote_memory_end(memory);
+		remote_memory_end(memory, SIGKILL);
 		return err;
 	}
 	*ret = memory;
@@ -256,13 +256,13 @@ struct remote_memory *remote_memory_by_id(struct daemon *daemon, const char *id)
 	return NULL;
 }
 
-void remote_memory_end(struct remote_memory *memory)
+void remote_memory_end(struct remote_memory *memory, int signal)
 {
 	size_t i;
 
 	for (i = 0; i < REMOTE_MEMORY_QUESTIONS; i++)
 		if (memory->children[i].pid)
-			kill(memory->children[i].pid, SIGINT);
+			kill(memory->children[i].pid, signal);
 }
 
 bool remote_memory_is_ready(struct remote_memory *memory)

@@ -41,7 +41,7 @@ struct remote_memory {
 	uint64_t start_ticks;
 	uint64_t until_ns; /* RUNNING: the lease; OVER: it is kept so long */
 	int ready_fd; /* each child writes a byte when its recording runs; -1: none */
-	size_t nr_ready; /* children that did */
+	size_t nr_ready; /* children that have written theirs */
 	struct remote_memory_child {
 		pid_t pid; /* 0: it has ended */
 		int status; /* then: from wait(2) */
@@ -67,8 +67,8 @@ int remote_memory_begin(struct remote_memory **ret, struct daemon *daemon,
 struct remote_memory *remote_memory_find(struct daemon *daemon, pid_t pod_pid, uint64_t start_ticks,
 					 const char *owner, bool of_others);
 struct remote_memory *remote_memory_by_id(struct daemon *daemon, const char *id);
-/* Asks its children, if they run, to write their results; its state becomes OVER later. */
-void remote_memory_end(struct remote_memory *memory);
+/* Its children, if they run, get the signal. SIGINT: they write their results. Its state becomes OVER later. */
+void remote_memory_end(struct remote_memory *memory, int signal);
 /* Do all its children record, or have they recorded? False: not yet, or one of them failed. */
 bool remote_memory_is_ready(struct remote_memory *memory);
 /* The first sentence of a child that failed; "" if none did. */

@@ -88,11 +88,11 @@ static void job_bury(struct remote_profile_job *job)
 	job->state = child_ended(job) ? REMOTE_PROFILE_FREE : REMOTE_PROFILE_DYING;
 }
 
-/* The client of an attach will not learn the id of the recording. */
+/* Ends the recording of an attach whose client does not get its id. */
 static void attach_drop(struct remote_profile_job *job)
 {
 	if (job->kind == REMOTE_PROFILE_ATTACH && job->memory && !job->status)
-		remote_memory_end(job->memory);
+		remote_memory_end(job->memory, SIGKILL);
 }
 
 /* The answer was sent, or the client has disconnected: its child is not needed any more. */
@@ -200,7 +200,7 @@ static void attach_begin(struct remote_profile_job *job, const struct remote_tar
 			  why.len ? why.data : strerror(-err));
 }
 
-/* Does the recording of an attach run, or has that of a detach ended? */
+/* Answers once the recording of an attach runs, or that of a detach has ended. */
 static void memory_look(struct remote_profile_job *job)
 {
 	__cleanup(buf_fini) struct buf said = { .max = WHY_MAX };
@@ -234,7 +234,7 @@ static void memory_begin(struct remote_profile_job *job, const struct remote_pro
 	job->memory = remote_memory_find(job->daemon, query->choice.pids[0], query->start_ticks,
 					 job->right.owner, false);
 	if (job->memory)
-		remote_memory_end(job->memory);
+		remote_memory_end(job->memory, SIGINT);
 	else
 		job_reply(job, 404, NOT_RECORDED);
 }
@@ -304,7 +304,8 @@ static void profile_stats(struct remote_profile_job *job)
 static uint64_t patience_ns(const struct remote_profile_job *job)
 {
 	return remote_profile_kinds[job->kind].patience_seconds * NS_PER_SECOND +
-	       (job->kind == REMOTE_PROFILE_RECORD ? job->query.duration_ns : 0);
+	       (job->kind == REMOTE_PROFILE_RECORD ? job->query.duration_ns : 0) +
+	       (job->kind == REMOTE_PROFILE_TOP ? job->query.delay_ns : 0);
 }
 
 static void job_work(struct remote_profile_job *job, uint64_t now_ns)
@@ -438,7 +439,7 @@ static int memory_find(struct remote_profile_job *job, struct buf *why)
 
 static void detach_begin(struct remote_profile_job *job)
 {
-	remote_memory_end(job->memory);
+	remote_memory_end(job->memory, SIGINT);
 	job->state = REMOTE_PROFILE_WORKING;
 	job->deadline_ns = job->asked_ns + patience_ns(job);
 }

@@ -3,10 +3,10 @@
 #define BPFPROF_DAEMON_REMOTE_PROFILE_H
 
 /*
- * The answers of `bpfprof daemon` to /profile, /dump, /record and /files/ over HTTP, for clients that send
- * a token. A profile counts samples of the running sampler beside the interval. Child processes make
- * profiles, run `bpfprof dump` and `bpfprof record`, and read files: a few at a time, each under a deadline. Their output is streamed
- * to the client (daemon/http_later.h). When the client disconnects, its child is ended.
+ * The answers of `bpfprof daemon` to /profile, /dump, /record, /top, /memory/ and /files/ over HTTP, for clients
+ * that send a token. A profile counts samples of the running sampler beside the interval. Child processes make
+ * profiles, run commands, and read files: a few at a time, each under a deadline. Their output is streamed to the
+ * client (daemon/http_later.h). When the client disconnects, its child is ended.
  */
 
 #include <stdbool.h>

@@ -202,8 +202,7 @@ static void add_processes(struct words *words, struct remote_profile_job *job)
 			command_refuse(job, &why, err);
 		choice->pids[0] = target.pid;
 		number_add(words, "--pid-start=", target.start_ticks);
-		if (job->kind != REMOTE_PROFILE_TOP)
-			word_add(words, "--pod-pids", "");
+		word_add(words, "--pod-pids", "");
 		choice->containers.nr_pods = 0;
 	}
 	if (choice->nr_pids)

@@ -55,9 +55,9 @@ struct flag;
 
 /* One row per kind. */
 extern const struct remote_profile_kind_facts {
-	const char *name,
-		*path; /* for logs and counters; of the URL, where "/files" is the begin of many */
-	const struct flag *parameters; /* may be given once, if they are not repeatable */
+	const char *name; /* for logs and counters; that of the command */
+	const char *path; /* in the URL; "/files" begins several */
+	const struct flag *parameters; /* a client gives each once, but for repeatable ones */
 	unsigned int patience_seconds; /* until the first bytes of an answer */
 	uint8_t places; /* jobs at a time */
 	uint8_t places_of_one; /* of a token, or of all clients of the Unix socket; 0: all */

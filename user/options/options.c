@@ -124,7 +124,9 @@ static int take_ready_fd(void *object, const char *value, struct buf *why)
 
 	if (err || !fd)
 		return -EINVAL;
-	if (fcntl((int)fd, F_GETFD) < 0)
+	/* A program after -- does not get it. */
+	if (fcntl((int)fd, F_GETFD) < 0 ||
+	    (fd > STDERR_FILENO && fcntl((int)fd, F_SETFD, FD_CLOEXEC)))
 		return value_refuse(why, "is not open");
 	options->ready_fd = (int)fd;
 	return 0;
@@ -527,6 +529,8 @@ static const struct flag top_rows[] = {
 	  TOP_AT(duration_ns), .letter = 'd',
 	  .refusal = "duration must be a number of seconds, or one like 30s, 5m, 2h" },
 	{ "native", NULL, "native frames in Python programs too", FLAG_BOOL, TOP_AT(native) },
+	{ "pod-pids", NULL, "show the pid of -p as the process itself sees it", FLAG_BOOL,
+	  TOP_AT(pod_pids) },
 	{ "wall", NULL, "all time of every thread: where it waits, too", FLAG_SET,
 	  TOP_AT(capture.session.waits), .min = SESSION_WALL },
 	{ "parked", NULL, "--wall: idle pool threads and pollers too, not only\n[parked]",

@@ -68,6 +68,7 @@ struct top_options {
 	uint64_t duration_ns; /* with batch; 0: until a signal comes */
 	bool once, batch; /* without a screen: one table, a table after each delay */
 	bool native; /* native frames too */
+	bool pod_pids; /* the process of -p has the pid that its pod sees */
 	bool parked; /* with waits: stacks of threads that are idle, too */
 	unsigned int verbose; /* times that --verbose was given */
 };

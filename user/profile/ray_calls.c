@@ -213,8 +213,8 @@ static bool any_has_title(const struct profile *p)
 	return false;
 }
 
-/* Collects the titles that the processes had. */
-static int titles_collect(struct namer *n)
+/* Collects the titles that the processes had, as far as there is room: a target may set any number. */
+static void titles_collect(struct namer *n)
 {
 	struct profile *p = n->profile;
 	const struct profile_process *process;
@@ -228,17 +228,16 @@ static int titles_collect(struct namer *n)
 			continue;
 		text = strtab_get(p->strings, process->task);
 		title = title_put(n, process->kernel_pid, text_hash(n, text, strlen(text)));
-		if (!title)
-			return -ENOMEM;
-		title->process = title->process ?: (uint32_t)i + 1;
-		if (!calls_method(text))
-			continue;
-		title = title_put(n, process->kernel_pid, text_hash(n, text, class_len(text)));
-		if (!title)
-			return -ENOMEM;
-		title->before_dot = true;
+		if (title)
+			title->process = title->process ?: (uint32_t)i + 1;
+		if (title && calls_method(text)) {
+			title = title_put(n, process->kernel_pid,
+					  text_hash(n, text, class_len(text)));
+			if (title)
+				title->before_dot = true;
+		}
+		n->nr_full += !title;
 	}
-	return 0;
 }
 
 /* The last part of a dotted name of `len` bytes, and its length. */
@@ -380,18 +379,19 @@ int ray_calls_name(struct profile *p, struct stats_reasons *walk)
 			   .nr_before = p->nr_processes,
 			   .max_processes = p->nr_processes };
 	struct profile_sample *sample;
-	int err = 0;
 
 	if (!any_has_title(p))
 		return 0;
 	n.parts = calloc(p->nr_locations + 1, sizeof(*n.parts));
-	err = n.parts ? titles_collect(&n) : -ENOMEM;
-	for (sample = p->samples; !err && sample < p->samples + p->nr_samples; sample++)
+	if (!n.parts)
+		return -ENOMEM;
+	titles_collect(&n);
+	for (sample = p->samples; sample < p->samples + p->nr_samples; sample++)
 		if (has_title(p, &p->processes[sample->process]))
 			sample->process = process_by_stack(&n, sample);
 	stats_add_rows(walk, ray_calls_counters, &n.nr_full, false);
 	piece_set_fini(&n.titles);
 	piece_set_fini(&n.places);
 	free(n.parts);
-	return err;
+	return 0;
 }

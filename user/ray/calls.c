@@ -74,17 +74,25 @@ static bool begins_call(const struct calls *calls, const struct calls_change *ch
 /* Takes bytes of the room. */
 static bool room_take(struct calls *calls, size_t bytes)
 {
-	if (bytes > calls->room->max - calls->room->bytes)
+	if (bytes > calls->room->max - calls->room->bytes ||
+	    bytes > calls->room->max / CALLS_ROOM_SHARE - calls->bytes)
 		return false;
 	calls->room->bytes += bytes;
+	calls->bytes += bytes;
 	return true;
+}
+
+static void room_give(struct calls *calls, size_t bytes)
+{
+	calls->room->bytes -= bytes;
+	calls->bytes -= bytes;
 }
 
 /* Frees a title, and gives its room back. */
 static void text_free(struct calls *calls, char **text)
 {
 	if (*text)
-		calls->room->bytes -= strlen(*text) + 1;
+		room_give(calls, strlen(*text) + 1);
 	free(*text);
 	*text = NULL;
 }
@@ -100,7 +108,7 @@ static bool text_keep(struct calls *calls, char **text, const char *title, size_
 		return false;
 	if (!title_keep(text, title, len))
 		return true;
-	calls->room->bytes -= len + 1;
+	room_give(calls, len + 1);
 	return false;
 }
 
@@ -109,7 +117,7 @@ void calls_remove(struct calls *calls, struct call *call)
 	size_t behind = (size_t)(calls->running + --calls->nr_running - call);
 
 	text_free(calls, &call->title);
-	calls->room->bytes -= sizeof(*call);
+	room_give(calls, sizeof(*call));
 	memmove(call, call + 1, behind * sizeof(*call));
 }
 
@@ -140,7 +148,7 @@ struct call *calls_add(struct calls *calls, const struct calls_change *change)
 		return NULL;
 	if (vec_grow(calls->running, calls->nr_running + 1, calls->cap_running, CALLS_MAX) ||
 	    !text_keep(calls, &call.title, change->title, SIZE_MAX)) {
-		calls->room->bytes -= sizeof(call);
+		room_give(calls, sizeof(call));
 		return NULL;
 	}
 	calls->running[calls->nr_running] = call;
@@ -184,11 +192,16 @@ static enum calls_state state_of(struct calls *calls, const struct calls_change 
 
 	if (calls_is_idle(change->title)) {
 		text_free(calls, &calls->class);
+		calls->class_rested = false;
 		return CALLS_REST;
 	}
-	if (!method)
-		return begins_call(calls, change, before) ? CALLS_CALL : CALLS_REST;
-	text_keep(calls, &calls->class, change->title, (size_t)(method - change->title) - 1);
+	if (!method && !begins_call(calls, change, before)) {
+		calls->class_rested |= calls->class && !strcmp(calls->class, change->title);
+		return CALLS_REST;
+	}
+	if (method && !calls->class_rested)
+		text_keep(calls, &calls->class, change->title,
+			  (size_t)(method - change->title) - 1);
 	return CALLS_CALL;
 }
 

@@ -7,7 +7,8 @@
  * python/ray/_raylet.pyx). While a method of an actor runs, the title is `ray::Class.method` or, with
  * .options(name=), `ray::NAME`; between two methods it is `ray::Class`. For a task it is `ray::task`
  * and then `ray::IDLE`. A title without a method can be a call or rest: `ray::Class` is rest once a
- * call of that class was seen. A title that is cut at TITLE_MAX counts as it is.
+ * call of that class was seen. A name may have a dot, too: once the title of the class was seen at rest, it stays
+ * until the worker is idle. A title that is cut at TITLE_MAX counts as it is.
  *
  * Calls of an actor may overlap, but the same stack that sets the title of a call sets the title at
  * its end. A thread of a pool has one stack. The calls of an asyncio actor run in one thread, each in a
@@ -16,7 +17,8 @@
  * its stack pointer, at most CALLS_STACK_BYTES away. Ray has no fibers in the main thread, so there
  * each change ends the call.
  *
- * Bounds: CALLS_MAX calls in flight of a worker, and the bytes of a struct calls_room for all workers.
+ * Bounds: CALLS_MAX calls in flight of a worker, and the bytes of a struct calls_room for all workers, of which
+ * one worker has 1/CALLS_ROOM_SHARE at most.
  */
 
 #include <stdbool.h>
@@ -26,6 +28,7 @@
 #include "proc/title.h"
 
 #define CALLS_MAX 1024
+#define CALLS_ROOM_SHARE 32
 #define CALLS_STACK_BYTES (32U << 10)
 
 enum calls_state {
@@ -69,6 +72,8 @@ struct calls {
 	enum calls_state state; /* of the main thread */
 	char *rest; /* the main thread's title if no call of it is in flight; NULL: not known */
 	char *class; /* the title of the actor at rest; NULL: not known */
+	bool class_rested; /* that title was seen at rest: it is certain */
+	size_t bytes; /* of room */
 	struct call *running; /* in the order of their begin */
 	size_t nr_running, cap_running;
 };
