@@ -27,6 +27,9 @@ WANTED = {
     "speedscope": ("text/plain", "speedscope.app/file-format-schema.json", "Trainer.rest"),
     "memory": ("text/html", "Trainer.hold"),
     "memory-table": ("text/html", "Trainer.hold"),
+    "worker-stack": ("text/plain", "Process ", "    Sleeper.sleep (clicked.py:"),
+    "worker-flamegraph": ("image/svg+xml", "Trainer.rest (clicked.py:"),
+    "worker-memory": ("text/html", "Trainer.hold"),
 }
 
 
@@ -52,12 +55,12 @@ def started(context):
 
 @test(modes=CAPS)
 def ray_buttons(context):
-    """Stack Trace, CPU Flame Graph and Memory Profiling of actors, by their dialogs, in each format."""
+    """Stack Trace, CPU Flame Graph and Memory Profiling of actors, by their dialogs, in each format; of workers, on the cluster's page."""
     if not jobs.install(["ray", "aiohttp", "grpc"], ["ray[default]"]):
         raise Skip("no ray[default]")
     os.makedirs(PAGES, exist_ok=True)
     done = subprocess.run([jobs.PYTHON, os.path.join(jobs.HERE, "ray_clicks.py"), *started(context), context.scratch("browser"),
-                           PAGES], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=500, check=False)
+                           PAGES], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=700, check=False)
     said = {one["name"]: one for one in map(json.loads, done.stdout.splitlines())}
     check(done.returncode == 0 and set(said) == set(WANTED), "%s: %s" % (list(said), done.stderr[-2000:]))
     for name, (kind, *texts) in WANTED.items():
