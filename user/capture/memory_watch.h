@@ -25,5 +25,10 @@ void memory_watch_begin(struct memory_watch *watch, struct sampler *sampler, uin
  * over the limit although all caches are empty, so the caller keeps no further stacks.
  */
 bool memory_watch_poll(struct memory_watch *watch, size_t reserved, uint64_t now_ns);
+/*
+ * The caller is about to fork a writer, which may take spare bytes more than the budget. Frees what can be read again
+ * if the memory would not suffice for both. No job may run.
+ */
+void memory_watch_fork(struct memory_watch *watch, uint64_t spare);
 
 #endif

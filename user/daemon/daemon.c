@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -286,7 +285,7 @@ static void interval_write_begin(struct daemon *daemon, uint64_t now_ns)
 	    (!background_is_idle(background) && now_ns < daemon->ended.end_ns + LAST_JOBS_NS) ||
 	    !background_try_pause(daemon->sampler.background))
 		return;
-	malloc_trim(0); /* free pages would be copied once they are used beside the writer */
+	memory_watch_fork(&daemon->memory, daemon->writer_bytes);
 	writer_start(daemon);
 	if (daemon->sweep_due) /* the last writer needed the whole interval */
 		sweep(daemon);
@@ -429,7 +428,8 @@ static void memory_share(struct daemon *daemon)
 		daemon->aggregate_bytes -= daemon->aggregate_bytes / 3;
 	daemon->options->capture.codes_bytes = (bytes - fixed) / 4;
 	daemon->options->capture.name_bytes = (bytes - fixed) / 8;
-	daemon->sampling_bytes = bytes - (bytes - fixed) / 4;
+	daemon->writer_bytes = (bytes - fixed) / 4;
+	daemon->sampling_bytes = bytes - daemon->writer_bytes;
 }
 
 static int folder_name(struct daemon *daemon)

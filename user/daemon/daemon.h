@@ -151,7 +151,7 @@ struct daemon {
 	struct writer writer;
 	struct daemon_totals totals;
 	size_t aggregate_bytes; /* of all aggregates together */
-	uint64_t sampling_bytes; /* of all memory but the writer's */
+	uint64_t sampling_bytes, writer_bytes; /* of all memory but the writer's; the rest */
 	struct memory_watch memory;
 	struct daemon_push push;
 	struct process_choice choice; /* what is written */

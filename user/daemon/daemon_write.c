@@ -29,7 +29,7 @@
 #include "profile/ray_calls.h"
 
 #define WRITER_SECONDS 120 /* the limit is this or two intervals, whichever is longer */
-#define CHILD_CACHE_BYTES (2U << 20) /* names are found file by file */
+#define CHILD_CACHE_BYTES (1U << 20) /* names are found file by file */
 #define STATUS_TRIES 50 /* a millisecond each */
 
 /*
