@@ -15,6 +15,7 @@ import functools
 import json
 import multiprocessing
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -273,10 +274,16 @@ def sysctl(name, value=None):
     return old
 
 
+def children_seconds():
+    """Of CPU, that ended processes of a test have used."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
 def attempt(one, mode, builder, again=False):
     """Runs one test: its verdict and, unless that is ok, why."""
     label = "%s [%s]" % (one.name, mode)
-    began = time.monotonic()
+    began, used = time.monotonic(), children_seconds()
     context = Context(mode, builder)
     verdict, why = "ok", ""
     try:
@@ -289,8 +296,8 @@ def attempt(one, mode, builder, again=False):
         verdict, why = "FAIL", "%s: %s\n%s" % (type(error).__name__, error, traceback.format_exc())
     finally:
         context.close()
-    text = "%-5s%s (%s%.1f s)" % (verdict, label, "second try, " if again else "",
-                                 time.monotonic() - began)
+    text = "%-5s%s (%s%.1f s, %.1f s of CPU)" % (verdict, label, "second try, " if again else "",
+                                                time.monotonic() - began, children_seconds() - used)
     # Why comes first, its first line beside the name: of a long output often that line is all that is shown.
     if verdict == "FAIL":
         text += ": " + why.strip().replace("\n", "\n    ")
@@ -327,14 +334,14 @@ def attempt_beside(wanted, at_once, builder):
     return results
 
 
-def run_all(names, builder):
-    """Runs the registered tests that match names in every mode. True if none failed.
+def run_all(names, builder, lanes=(BESIDE, PAIRED, ALONE)):
+    """Runs the registered tests that match names in every mode, of those lanes. True if none failed.
 
     Most of them compare what was sampled with the time that passed, and a machine that
     lends its processors to others loses time in the middle of that. A few that failed
     are therefore run once more at the end; what needed that is named.
     """
-    wanted = [(one, mode) for mode in MODES for one in TESTS if mode in one.modes and
+    wanted = [(one, mode) for mode in MODES for one in TESTS if mode in one.modes and one.lanes in lanes and
               (not names or any(name in "%s [%s]" % (one.name, mode) for name in names))]
     if not wanted:
         print("system: no test has a name with %s in it" % " or ".join(names))
