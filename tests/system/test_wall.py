@@ -6,7 +6,7 @@ import os
 import subprocess
 
 import chains
-from dumps import wait_for
+from dumps import truth_of, wait_for
 from harness import ROOT, check, test
 from pprof import Pprof
 from test_python import all_pythons, spawn
@@ -39,11 +39,7 @@ class Waits:
         wait_for(lambda: os.path.exists(self.path + ".ready"), "%s waits" % python)
 
     def truth(self):
-        with open(self.path + ".stop", "w", encoding="ascii"):
-            pass
-        wait_for(lambda: os.path.exists(self.path), "waits.py has written what it knows")
-        with open(self.path, encoding="ascii") as file:
-            return json.load(file)
+        return truth_of(self.path)
 
 
 def within(calls, begin, end):
