@@ -9,6 +9,7 @@ import time
 from gpu_truth import Caller
 from harness import check, test
 
+BESIDE = True
 LEAST = 4  # seconds that a loaded machine needs to be ready
 LATE = 0.010
 # A program that is in another function before the start, while it is recorded, and after the end.
@@ -38,7 +39,7 @@ def kept(context, stats, asked):
     return late
 
 
-@test()
+@test(alone=True)
 def recorded(context):
     """No sample is from before the moment or from after its end, and those between are all there."""
     asked = moment()
@@ -56,7 +57,7 @@ def recorded(context):
     check(samples["during"] > 500, str(samples))
 
 
-@test()
+@test(alone=True)
 def waits_and_memory(context):
     """--wall counts no time before the moment, and memory none that was touched before."""
     asked = moment()
