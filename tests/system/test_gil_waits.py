@@ -10,7 +10,7 @@ from pprof import Pprof
 from test_python import all_pythons, compiled, spawn
 from test_wall import span, within
 
-PAIRED = True
+BESIDE = True
 PROGRAM = os.path.join(ROOT, "tests", "system", "python", "gilwaits.py")
 HOLDER = re.compile(r"\[GIL last held by (.*)-(\d+)\]")
 SLACK_NS = 30e6  # beside that: waits at both ends, threads that come late to a CPU

@@ -11,7 +11,7 @@ from harness import ROOT, check, test
 from pprof import Pprof
 from test_python import all_pythons, spawn
 
-PAIRED = True
+BESIDE = True
 PROGRAM = os.path.join(ROOT, "tests", "system", "python", "waits.py")
 WITHIN = 0.02  # of the time in a place
 SLACK_NS = 12e6  # beside that: a wait that begins or ends with the recording
