@@ -12,7 +12,7 @@ import time
 from harness import BPFPROF, ROOT, check, test
 from pprof import Pprof
 
-BESIDE = True
+LIGHT = True
 
 
 @test()

@@ -14,7 +14,7 @@ from gpu_truth import Caller, Seen, Watch, asleep_by, check_asleep, equal, is_fr
 from harness import check, test
 from pprof import Pprof
 
-BESIDE = True
+LIGHT = True
 SHARED_NS = 20000000  # two samples of the clock
 TIMES = ("ns", "max_ns", "within_ns", "within_max_ns")
 

@@ -17,7 +17,7 @@ from test_lost import wait_state
 from test_python import spawn
 from test_wall import some_pythons
 
-BESIDE = True
+LIGHT = True
 SAMPLE = 16 << 10
 OWN = {"small", "fresh", "big", "before", "zeroed", "aligned", "grown", "churn", "of_thread", "failing", "mapped",
        "spike", "over", "objects", "rows", "wide", "vectors", "maps", "gone", "forms", "extended", "boxes", "zeroes", "jumps", "stays", "handled", "on_signal"}

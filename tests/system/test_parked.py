@@ -8,7 +8,7 @@ from harness import ROOT, check, test
 from test_python import compiled, spawn
 from test_wall import by_thread, record, some_pythons, span, time_under, within
 
-BESIDE = True
+LIGHT = True
 HERE = os.path.join(ROOT, "tests", "system", "python")
 WITHIN = 0.03  # of the recording: switches that were not traced, and the steps in between
 USED = {"consume", "nap", "share", "regions"}  # functions of who waits for something

@@ -11,7 +11,7 @@ from test_python import spawn
 from test_wakers import Sample
 from test_wall import SLACK_NS, some_pythons, span, within
 
-BESIDE = True
+LIGHT = True
 PROGRAM = os.path.join(ROOT, "tests", "system", "python", "loader.py")
 SECONDS, TRIES = 3, 5
 # More than the finding needs: a few of them may have been ended by others.

@@ -10,7 +10,7 @@ from kernel_events import wait_events
 from test_python import spawn
 from test_wall import SLACK_NS, WITHIN, record, some_pythons, span, within
 
-BESIDE = True
+LIGHT = True
 # The waker in the label, and the function that wakes.
 ONE, TWO = ("giver;one", "wake_by_one"), ("two  [1m; x", "wake_by_two")
 WAKES = [("take", "1", ONE), ("take", "2", TWO), ("sem", "2", TWO), ("child", "1", ONE)]
