@@ -18,7 +18,7 @@ from daemons import (
 from harness import BPFPROF, CAPS, MODES, ROOT, Skip, check, test
 from pprof import Pprof
 
-BESIDE = True
+LIGHT = True
 
 
 @test(modes=CAPS)

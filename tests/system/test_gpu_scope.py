@@ -17,7 +17,7 @@ from harness import check, test
 from test_loop import map_files
 from test_top import python
 
-BESIDE = True
+LIGHT = True
 CROWD, OF_ONE_TENANT = 200, 192  # libraries
 NR_MANY = 36  # processes: more than are hooked one by one
 
