@@ -59,7 +59,7 @@ HOSTBPF_OBJ := $(HOSTBPF_SRC:%.c=$(B)/%.o)
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .PHONY: all standins library test-programs deps demo check check-heavy prepare-heavy unit unit-unsanitized hostbpf system \
-	kernels fuzz-smoke fuzz bench soak lint format layouts image counters \
+	system-beside system-measured kernels fuzz-smoke fuzz bench soak lint format layouts image counters \
 	install uninstall clean help vmlinux
 all: $(B)/bpfprof
 library: $(LIB)
@@ -162,6 +162,7 @@ unit-unsanitized: $(B)/unit-unsanitized ; @tests/run-criterion $< $(UNIT_FLAGS)
 counters: $(B)/unit ; @WRITE_PAGE=1 $(B)/unit --filter counters/page
 hostbpf: $(B)/hostbpf ; @tests/run-criterion $(B)/hostbpf
 system: all ; @tests/system/run
+system-beside system-measured: system-%: all ; @tests/system/run --$*
 kernels: all ; @tests/kernels/run
 fuzz: ; @tests/fuzz/run $(FUZZ)
 fuzz-smoke: ; @FUZZ_SECONDS=4 tests/fuzz/run

@@ -41,8 +41,7 @@ def in_c():
     while True:
         hashlib.sha256(data).digest()
         time.sleep(0.1)
-def child():
-    parent = os.getppid()
+def child(parent):
     while os.getppid() == parent:
         half()
         time.sleep(0.05)
@@ -53,10 +52,10 @@ def main():
         fifth()
         time.sleep(0.01)
 if len(sys.argv) > 1:
-    sys.exit(child())
+    sys.exit(child(int(sys.argv[1])))
 threading.Thread(target=asleep, name="asleep", daemon=True).start()
 threading.Thread(target=in_c, name="in_c", daemon=True).start()
-subprocess.Popen([sys.executable, __file__, "child"])
+subprocess.Popen([sys.executable, __file__, str(os.getpid())])
 main()
 """
 SHARES = {"half": 0.5, "third": 0.3, "fifth": 0.2}

@@ -28,6 +28,15 @@ def wait_for(condition, what, seconds=60):
     raise Failure("%s: not after %d s" % (what, seconds))
 
 
+def truth_of(path):
+    """What a program writes of itself when it is asked to stop."""
+    with open(path + ".stop", "w", encoding="ascii"):
+        pass
+    wait_for(lambda: os.path.exists(path), path + " is there")
+    with open(path, encoding="ascii") as file:
+        return json.load(file)
+
+
 def state_of(pid, tid=None):
     with open("/proc/%d/task/%d/stat" % (pid, tid or pid), encoding="utf-8",
               errors="replace") as file:

@@ -3,9 +3,10 @@
 
 A test is a function with @test(); it gets a Context and passes by returning,
 raises Skip(reason), or fails by check() or any other exception. Tests of a module
-that says BESIDE = True wait most of their time and are run some at once. Tests of
-one that says PAIRED = True measure, but need no more than one processor: they are
-run two at once. Of tests with one LOCK, of a module or of their own, only one runs
+that says LIGHT = True use less than a fourth of a processor each and are run six at
+once. Tests of one that says BESIDE = True wait most of their time: three at once, or one
+beside four of the first kind. Tests of one that says PAIRED = True measure, but need no
+more than one processor: they are run two at once. Of tests with one LOCK, of a module or of their own, only one runs
 at a time: each of them would see what the others do.
 """
 
@@ -15,6 +16,7 @@ import functools
 import json
 import multiprocessing
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -72,7 +74,7 @@ class Test:
 
 TESTS = []
 AGAIN_AT_MOST = 16  # failed tests; more is no accident
-BESIDE, PAIRED, ALONE = 3, 2, 1  # tests at once
+LIGHT, BESIDE, PAIRED, ALONE = 6, 3, 2, 1  # tests at once
 
 
 def test(modes=DEFAULT, alone=False, paired=False, lock=None, long=False):
@@ -83,7 +85,7 @@ def test(modes=DEFAULT, alone=False, paired=False, lock=None, long=False):
     def register(run):
         module, says = run.__module__.removeprefix("test_"), run.__globals__
         lanes = ALONE if alone else PAIRED if paired or says.get("PAIRED") else \
-            BESIDE if says.get("BESIDE") else ALONE
+            LIGHT if says.get("LIGHT") else BESIDE if says.get("BESIDE") else ALONE
         TESTS.append(Test("%s.%s" % (module, run.__name__), run, modes, lanes,
                           lock or says.get("LOCK"), long))
         return run
@@ -273,10 +275,16 @@ def sysctl(name, value=None):
     return old
 
 
+def children_seconds():
+    """Of CPU, that ended processes of a test have used."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
 def attempt(one, mode, builder, again=False):
     """Runs one test: its verdict and, unless that is ok, why."""
     label = "%s [%s]" % (one.name, mode)
-    began = time.monotonic()
+    began, used = time.monotonic(), children_seconds()
     context = Context(mode, builder)
     verdict, why = "ok", ""
     try:
@@ -289,8 +297,8 @@ def attempt(one, mode, builder, again=False):
         verdict, why = "FAIL", "%s: %s\n%s" % (type(error).__name__, error, traceback.format_exc())
     finally:
         context.close()
-    text = "%-5s%s (%s%.1f s)" % (verdict, label, "second try, " if again else "",
-                                 time.monotonic() - began)
+    text = "%-5s%s (%s%.1f s, %.1f s of CPU)" % (verdict, label, "second try, " if again else "",
+                                                time.monotonic() - began, children_seconds() - used)
     # Why comes first, its first line beside the name: of a long output often that line is all that is shown.
     if verdict == "FAIL":
         text += ": " + why.strip().replace("\n", "\n    ")
@@ -305,17 +313,18 @@ def attempt_listed(number, mode, builder):
     return attempt(TESTS[number], mode, builder)
 
 
-def attempt_beside(wanted, at_once, builder):
-    """Runs these, so many at once: verdicts and reasons by names and modes."""
+def attempt_beside(wanted, builder):
+    """Runs these, as many at once as they say: verdicts and reasons by names and modes."""
     fork = multiprocessing.get_context("fork")
     # Long ones, and a lock's tests, which take long one after the other, begin first: none is left to the end alone.
     waiting = sorted(wanted, key=lambda pair: (not pair[0].long, pair[0].lock is None))
     running, results = {}, {}
-    with concurrent.futures.ProcessPoolExecutor(at_once, mp_context=fork) as lanes:
+    with concurrent.futures.ProcessPoolExecutor(LIGHT, mp_context=fork) as lanes:
         while waiting or running:
             held = {one.lock for one, _ in running.values()} - {None}
-            free = next((pair for pair in waiting if pair[0].lock not in held), None)
-            if free and len(running) < at_once:
+            room = LIGHT - sum(LIGHT // one.lanes for one, _ in running.values())
+            free = next((pair for pair in waiting if pair[0].lock not in held and LIGHT // pair[0].lanes <= room), None)
+            if free:
                 one, mode = free
                 waiting.remove(free)
                 running[lanes.submit(attempt_listed, TESTS.index(one), mode, builder)] = free
@@ -327,22 +336,21 @@ def attempt_beside(wanted, at_once, builder):
     return results
 
 
-def run_all(names, builder):
-    """Runs the registered tests that match names in every mode. True if none failed.
+def run_all(names, builder, lanes=(LIGHT, BESIDE, PAIRED, ALONE)):
+    """Runs the registered tests that match names in every mode, of those lanes. True if none failed.
 
     Most of them compare what was sampled with the time that passed, and a machine that
     lends its processors to others loses time in the middle of that. A few that failed
     are therefore run once more at the end; what needed that is named.
     """
-    wanted = [(one, mode) for mode in MODES for one in TESTS if mode in one.modes and
+    wanted = [(one, mode) for mode in MODES for one in TESTS if mode in one.modes and one.lanes in lanes and
               (not names or any(name in "%s [%s]" % (one.name, mode) for name in names))]
     if not wanted:
         print("system: no test has a name with %s in it" % " or ".join(names))
         return False
     results = {}
-    for at_once in (BESIDE, PAIRED):
-        results.update(attempt_beside([(one, mode) for one, mode in wanted if one.lanes == at_once],
-                                      at_once, builder))
+    for kinds in ((LIGHT, BESIDE), (PAIRED,)):
+        results.update(attempt_beside([(one, mode) for one, mode in wanted if one.lanes in kinds], builder))
     results.update({(one.name, mode): attempt(one, mode, builder)
                     for one, mode in wanted if one.lanes == ALONE})
     failed = [(one, mode) for one, mode in wanted if results[one.name, mode][0] == "FAIL"]

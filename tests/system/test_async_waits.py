@@ -1,22 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """record --wall --async: the time of suspended tasks, beside what the program says of itself."""
 
-import json
+import concurrent.futures
 import math
 import os
 import re
 import threading
 import time
 
-from dumps import PROGRAMS, wait_for
+from dumps import PROGRAMS, truth_of, wait_for
 from harness import check, test
 from pprof import Pprof
 from test_asyncio import with_cython, with_uvloop
 from test_python import all_pythons, pick, spawn
 from test_wall import span, time_under
 
+PAIRED = True
 PROGRAM = os.path.join(PROGRAMS, "async_waits.py")
 COPIES = 8
+AT_ONCE = 3
 SECONDS = 8
 SIGMAS = 5
 # Tasks that start, end, continue or change their place while they are read; and the ends of the recording.
@@ -46,11 +48,7 @@ class Program:
         check(self.process.poll() is None, "%s ended" % python)
 
     def truth(self):
-        with open(self.path + ".stop", "w", encoding="ascii"):
-            pass
-        wait_for(lambda: os.path.exists(self.path), "async_waits.py has written what it knows")
-        with open(self.path, encoding="ascii") as file:
-            return json.load(file)
+        return truth_of(self.path)
 
 
 def true_times(truth, begin, end):
@@ -112,28 +110,33 @@ def compare(profile, stats, truth, pid):
         len(true), period / 1e9, 100 * moved / total, worst, percent)
 
 
-def record(context, *args):
-    context.bpfprof("record", "--wall", "--async", "-o", "x.pb.gz", "-o", "x.folded", "--stats",
-                    "x.json", *args).expect(0)
-    return Pprof(context.read("x.pb.gz")), context.json("x.json")
+def record(context, *args, name="x"):
+    context.bpfprof("record", "--wall", "--async", "-o", name + ".pb.gz", "-o", name + ".folded", "--stats",
+                    name + ".json", *args).expect(0)
+    return Pprof(context.read(name + ".pb.gz")), context.json(name + ".json")
 
 
 def compare_one(context, python, *args):
     program = Program(context, python, COPIES, *args)
-    profile, stats = record(context, "-p", program.pid, "-d", SECONDS)
+    profile, stats = record(context, "-p", program.pid, "-d", SECONDS, name=python.name.replace("/", "-"))
     wrong, note = compare(profile, stats["waits"], program.truth(), program.pid)
     context.note("%s: %s" % (python, note))
     return ["%s: %s" % (python, text) for text in wrong]
 
 
-@test()
+@test(alone=True)
 def places(context):
-    """Every way to wait, every Python: the time under each chain of awaits is what the program says."""
+    """Every way to wait, every Python: the time under each chain of awaits is what the program says.
+
+    All wait most of their time: some have recordings at once.
+    """
     by_version, only = {}, os.environ.get("ONLY_PYTHON", "")
     for python in all_pythons()[0]:
         if not python.free_threaded and only in python.name:
             by_version.setdefault(python.version, python)
-    wrong = [text for python in by_version.values() for text in compare_one(context, python)]
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        found = list(pool.map(lambda python: compare_one(context, python), by_version.values()))
+    wrong = sum(found, [])
     check(not wrong, "%d faults, as:\n%s" % (len(wrong), "\n".join(wrong[:8])))
 
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """dump: the tasks of asyncio, against what the programs and the interpreters say of them."""
 
-import json
 import os
 import re
 import subprocess
@@ -9,8 +8,9 @@ import subprocess
 from dumps import PROGRAMS, Sleeper, Watch, dump_json, frames_of
 from harness import Skip, check, test
 from pythons import Python
-from test_python import CACHE, all_pythons, pick
+from test_python import CACHE, all_pythons, each_once, pick
 
+BESIDE = True
 MANY = 100000
 # Types of Cython 0.29 have no prefix. Those of 3 are made when the module is loaded.
 CYTHONS = [((3, 8), "0.29.37"), ((3, 11), "0.29.37"), ((3, 11), "3.0.12"), ((3, 13), "3.2.1")]
@@ -109,6 +109,7 @@ def compare_one(context, python, *args):
 def equal(context):
     """Every way to wait, every Python: all tasks, their chains, awaiters and reasons to wait."""
     pythons, missing = all_pythons()
+    pythons = each_once(pythons)
     wrong, nr = [], 0
     for python in pythons:
         one, faults = compare_one(context, python)

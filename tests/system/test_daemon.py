@@ -18,7 +18,7 @@ from daemons import (
 from harness import BPFPROF, CAPS, MODES, ROOT, Skip, check, test
 from pprof import Pprof
 
-BESIDE = True
+LIGHT = True
 
 
 @test(modes=CAPS)
@@ -597,9 +597,12 @@ int main(void)
 """
 
 
-@test(modes=CAPS, alone=True)
+@test(modes=CAPS, paired=True)
 def memory(context):
-    """New programs and new Python code all the time, for 48 intervals: no more memory at the end."""
+    """New programs and new Python code all the time, for 48 intervals: no more memory at the end.
+
+    Of one process and its children: what else runs on the machine has no part in it.
+    """
     with open(context.path("burn.c"), "w", encoding="ascii") as file:
         file.write(BURN)
     burn = context.path("burn")
@@ -607,7 +610,7 @@ def memory(context):
     folder = context.scratch("programs")
     churn = context.spawn(["/usr/bin/python3", "-c", CHURN, folder, burn], plain=True,
                           stdout=subprocess.PIPE)
-    daemon = Daemon(context, "--rate", "499")
+    daemon = Daemon(context, "--rate", "499", "-p", churn.pid)
     daemon.wait("profile written", 48, timeout=100)
     churn.kill()
     rounds = churn.stdout.read().split()

@@ -8,7 +8,7 @@ import subprocess
 from daemons import Daemon, check_files, token_file
 from harness import CAPS, NOBODY, check, test
 
-BESIDE = True
+LIGHT = True
 GROUP = 9464
 
 

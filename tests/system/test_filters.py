@@ -11,7 +11,7 @@ import chains
 from dumps import wait_for
 from harness import MODES, check, descendants, test
 
-BESIDE = True
+LIGHT = True
 HZ = 499
 
 

@@ -14,7 +14,7 @@ import chains
 from harness import MODES, check, test
 from pprof import Pprof
 
-BESIDE = True
+LIGHT = True
 HZ = 499
 STATS = {
     "samples": ["total", "user", "kernel_only", "python"],

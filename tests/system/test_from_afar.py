@@ -12,6 +12,8 @@ import time
 from harness import BPFPROF, ROOT, check, test
 from pprof import Pprof
 
+LIGHT = True
+
 
 @test()
 def clock(context):

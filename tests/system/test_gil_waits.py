@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The holders of the GIL while other threads waited for it."""
 
-import json
 import os
 import re
 
-from dumps import wait_for
+from dumps import truth_of, wait_for
 from harness import ROOT, check, test
 from pprof import Pprof
 from test_python import all_pythons, compiled, spawn
 from test_wall import span, within
 
-PAIRED = True
+BESIDE = True
 PROGRAM = os.path.join(ROOT, "tests", "system", "python", "gilwaits.py")
 HOLDER = re.compile(r"\[GIL last held by (.*)-(\d+)\]")
 SLACK_NS = 30e6  # beside that: waits at both ends, threads that come late to a CPU
@@ -29,14 +28,6 @@ def start(context, python):
                     [python.stdlib, os.path.dirname(PROGRAM), os.path.dirname(library)])
     wait_for(lambda: os.path.exists(path + ".ready"), "%s holds its GIL" % python)
     return process.pid, path
-
-
-def finish(path):
-    with open(path + ".stop", "w", encoding="ascii"):
-        pass
-    wait_for(lambda: os.path.exists(path), "gilwaits.py has written what it knows")
-    with open(path, encoding="ascii") as file:
-        return json.load(file)
 
 
 def by_holder(profile, pid):
@@ -110,7 +101,7 @@ def holders(context):
     chance = moved / len(running), stats["longest_period_us"] * 1e3
     wrong = []
     for python, pid, path in running:
-        note, more = compare(profile, python, pid, finish(path), chance)
+        note, more = compare(profile, python, pid, truth_of(path), chance)
         context.note(note)
         wrong += more
     check(not wrong, "\n".join(wrong))

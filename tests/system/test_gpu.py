@@ -415,7 +415,7 @@ def library_names(context):
             check(b"lib?]0;owned??[31mpython.so" in done.err, "the library is not named: %r" % done.err)
 
 
-@test(modes=MODES)
+@test()
 def table(context):
     """For people: everything has its name, and its process."""
     caller = Caller(context, "nccl")

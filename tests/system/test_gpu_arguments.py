@@ -8,7 +8,7 @@ import json
 import re
 
 from gpu_truth import Caller, Seen, Watch, asleep_by, equal
-from harness import MODES, check, test
+from harness import check, test
 
 BESIDE = True
 
@@ -51,7 +51,7 @@ def words(row):
         row["function"], text, is_in["comm"], is_in["rank"], is_in["size"], is_in["stream"])
 
 
-@test(modes=MODES)
+@test()
 def dumped(context):
     caller, truth = hanging(context, "right")
     check(len(truth["open"]) == 8, "calls: %s" % truth["open"])

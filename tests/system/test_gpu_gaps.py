@@ -8,7 +8,7 @@ import os
 
 from daemons import Daemon
 from gpu_truth import Caller, Run, Seen, Watch, fakes, is_frame
-from harness import MODES, check, test
+from harness import check, test
 from pprof import Pprof
 from test_gpu_continuous import hooked, next_interval
 
@@ -79,7 +79,7 @@ def watched(context, scenario, *args):
     return truth, seen, starved
 
 
-@test(modes=MODES)
+@test()
 def ran(context):
     """Functions that ran in gaps have them, by the time that they ran; their launches the rest."""
     truth, _, starved = watched(context, "long")

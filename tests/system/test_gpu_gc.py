@@ -9,7 +9,7 @@ import subprocess
 import time
 
 from gpu_truth import NANOSECONDS, OUTPUTS, Caller, Seen, Watch, check_all, check_files, check_open, check_times, equal, fakes
-from harness import MODES, Skip, check, test
+from harness import Skip, check, test
 from test_gpu_trace import STREAMS, read
 
 BESIDE = True
@@ -30,7 +30,7 @@ def interpreter():
     raise Skip("no Python here has probes of its garbage collector")
 
 
-@test(modes=MODES)
+@test()
 def collected(context):
     """Collections: their number, generation, time and stack; and the calls made in them."""
     caller = Caller(context, "garbage", with_python=True, interpreter=interpreter())

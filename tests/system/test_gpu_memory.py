@@ -10,7 +10,7 @@ import random
 from gpu_truth import Caller, Seen, Watch
 from harness import check, test
 
-BESIDE = True
+LIGHT = True
 LATE_US = 100000  # how far a time may be off on a busy machine
 
 

@@ -9,7 +9,7 @@ from harness import check, test
 from pprof import Pprof
 from test_memory_timeline import Page
 
-BESIDE = True
+LIGHT = True
 LATE_NS = 100000000  # how far a time may be off on a busy machine
 MIB = 1 << 20
 CACHED = "[cached by PyTorch]"

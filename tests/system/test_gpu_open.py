@@ -9,7 +9,7 @@ import time
 from gpu_truth import (
     MEMORY_BYTES, OUTPUTS, SECONDS, Caller, Files, Seen, Watch, asleep_by, both_files,
     check_asleep, check_launches, check_open, equal, is_frame)
-from harness import MODES, check, test
+from harness import check, test
 from test_wall_daemon import maps_bytes
 
 BESIDE = True
@@ -24,7 +24,7 @@ def threads(context):
     check(len(process["launches"]) == len(truth["launches"]), "rows of launches")
 
 
-@test(modes=MODES)
+@test()
 def hung(context):
     caller = Caller(context, "hang")
     watch = Watch(context, "--json", "-d", "120", "-p", caller.pid)

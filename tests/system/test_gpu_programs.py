@@ -10,7 +10,7 @@ import time
 from gpu_truth import (
     OUTPUTS, Caller, Files, Seen, Watch, check_all, check_calls, check_unknown, equal, fakes,
     launch_key, sums, watched)
-from harness import MODES, check, test
+from harness import check, test
 from test_top import python
 
 BESIDE = True
@@ -64,7 +64,7 @@ def mapped_later(context, *arguments, scenario="mapped"):
     check_all(Seen(watch.end()).process(truth["pid"]), truth)
 
 
-@test(modes=MODES)
+@test()
 def mapped(context):
     mapped_later(context)
 

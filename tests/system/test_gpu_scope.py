@@ -13,11 +13,11 @@ import time
 from containers import wait_for
 from gpu_truth import (OUTPUTS, SECONDS, Caller, Files, Seen, Watch, check_all, check_calls, check_launches,
                        fakes, watched)
-from harness import MODES, check, test
+from harness import check, test
 from test_loop import map_files
 from test_top import python
 
-BESIDE = True
+LIGHT = True
 CROWD, OF_ONE_TENANT = 200, 192  # libraries
 NR_MANY = 36  # processes: more than are hooked one by one
 
@@ -280,7 +280,7 @@ def programs_that_call_at_once(context):
                  (early, len(seen.pids()), sorted(calls)))
 
 
-@test(modes=MODES, lock="workers")
+@test(lock="workers")
 def workers(context):
     """Exactly the Ray workers that a pattern names, including later ones."""
     one = Caller(context, "launches", title="ray::DTensorPolicyWorker.train")
@@ -407,7 +407,7 @@ def no_windows(context):
     check("no process made a window" in watch.messages(), watch.messages())
 
 
-@test(modes=MODES, lock="workers")
+@test(lock="workers")
 def methods(context):
     """A worker that makes no windows: steps are calls of its method. It ends by itself."""
     caller = Caller(context, "methods", title="ray::PolicyWorker" + "-" * 80)

@@ -7,7 +7,7 @@ import time
 
 from chrome_trace import Broken, Trace
 from gpu_truth import OUTPUTS, Caller, Files, Seen, Watch, check_all, equal, kernel_name, launch_key, operation_key, shown, sums
-from harness import MODES, check, test
+from harness import check, test
 
 BESIDE = True
 
@@ -127,7 +127,7 @@ def check_trace(context, scenario, *args, with_python=False):
     return truth, made, trace, process
 
 
-@test(modes=MODES)
+@test()
 def launches(context):
     truth, _, trace, _ = check_trace(context, "launches", *OUTPUTS)
     pid = truth["pid"]

@@ -11,10 +11,10 @@ import time
 
 from chrome_trace import Trace
 from gpu_truth import Caller, Seen, Watch, asleep_by, check_asleep, equal, is_frame, shown, sums
-from harness import MODES, check, test
+from harness import check, test
 from pprof import Pprof
 
-BESIDE = True
+LIGHT = True
 SHARED_NS = 20000000  # two samples of the clock
 TIMES = ("ns", "max_ns", "within_ns", "within_max_ns")
 
@@ -73,7 +73,7 @@ def check_in_profile(data, rows):
     equal(found, wanted, "completions in the profile")
 
 
-@test(modes=MODES)
+@test()
 def synced(context):
     """Streams, events and contexts that are waited for."""
     truth, seen = waited(context, "synced")
@@ -550,7 +550,7 @@ def check_dump(context, with_python, watched=False):
     check("  in " not in plain.replace("    ", ""), plain)
 
 
-@test(modes=MODES)
+@test()
 def dumped(context):
     check_dump(context, False)
 

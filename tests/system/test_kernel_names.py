@@ -18,7 +18,7 @@ def named(context):
     """System calls of a target show the kernel's functions above its own."""
     target = context.spawn(["dd", "if=/dev/zero", "of=/dev/null", "bs=1M"],
                            stderr=subprocess.DEVNULL)
-    context.bpfprof("record", "-F", HZ, "-d", "2", "-p", target.pid, "-o", "x.folded").expect(0)
+    context.bpfprof("record", "-F", HZ, "-d", "1", "-p", target.pid, "-o", "x.folded").expect(0)
     text = context.text("x.folded")
     both = r"^dd;.*;__libc_start_main[^;]*;.*;do_syscall_64_\[k\];.*_\[k\]"
     check(re.search(both, text, re.MULTILINE),
@@ -33,7 +33,7 @@ def hidden(context):
     try:
         target = context.spawn(["dd", "if=/dev/zero", "of=/dev/null", "bs=1M"],
                                stderr=subprocess.DEVNULL)
-        done = context.bpfprof("record", "-F", HZ, "-d", "2", "-p", target.pid, "-o",
+        done = context.bpfprof("record", "-F", HZ, "-d", "1", "-p", target.pid, "-o",
                                "x.folded").expect(0)
     finally:
         sysctl("kernel.kptr_restrict", old)
@@ -53,7 +53,7 @@ def own_frames(context):
     for restrict in (old, 2):
         try:
             sysctl("kernel.kptr_restrict", restrict)
-            done = context.bpfprof("record", "--clock", "timer", "-F", HZ, "-d", "2", "-p",
+            done = context.bpfprof("record", "--clock", "timer", "-F", HZ, "-d", "1", "-p",
                                    target.pid, "-o", "x.folded", "--stats", "x.json").expect(0)
         finally:
             sysctl("kernel.kptr_restrict", old)
@@ -77,7 +77,7 @@ def no_syslog(context):
     try:
         done = subprocess.run(["setpriv", "--bounding-set",
                                "-all,+bpf,+perfmon,+dac_read_search", "--inh-caps", "-all",
-                               BPFPROF, "record", "-F", str(HZ), "-d", "2", "-p", str(target.pid),
+                               BPFPROF, "record", "-F", str(HZ), "-d", "1", "-p", str(target.pid),
                                "-o", "x.folded"], cwd=context.dir, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, timeout=30, check=False)
     finally:

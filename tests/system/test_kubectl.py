@@ -16,6 +16,7 @@ from harness import BPFPROF, ROOT, check, test
 from pprof import Pprof
 from test_report import RANK
 
+PAIRED = True
 PLUGIN = os.path.join(ROOT, "deploy", "k8s", "kubectl-bpfprof")
 NODES = ("node-a", "node-b", "node-c")
 # A step of training: all ranks compute for as long, rank 2 has more to do, and all wait for the slowest.
@@ -115,7 +116,7 @@ def left_behind(cluster):
     return found
 
 
-@test(modes=("root",))
+@test(modes=("root",), alone=True)
 def slow_rank(context):
     """
     One command finds the rank that is slow, and the function: one profile of all nodes, with labels. The

@@ -8,7 +8,7 @@ import time
 
 from harness import check, test
 
-BESIDE = True
+LIGHT = True
 CHILDREN = 400  # so many begin and end that a small ring buffer cannot hold their events
 
 

@@ -63,7 +63,7 @@ def tiny_ring(context):
     target = context.target("recurse_gO2")
     for _ in range(3):
         context.spawn([target.path, "60"])
-    done = context.bpfprof("record", "-F", "9999", "-d", "4", "-o", "x.folded", "--stats",
+    done = context.bpfprof("record", "-F", "9999", "-d", "2", "-o", "x.folded", "--stats",
                            "x.json", env=dict(os.environ, BPFPROF_TEST_RING_BYTES="16384"))
     done.expect(0)
     stats = context.json("x.json")
@@ -83,7 +83,7 @@ def ticks_accounted(context):
     """Ticks taken and ticks skipped by the kernel are what a busy machine must have had."""
     for _ in range(os.cpu_count() or 1):
         context.spawn([context.target("calls_gO2").path, "60"])
-    context.bpfprof("record", "--clock", "perf", "-F", "997", "-d", "5", "-o", "x.folded",
+    context.bpfprof("record", "--clock", "perf", "-F", "997", "-d", "3", "-o", "x.folded",
                     "--stats", "x.json").expect(0)
     stats = context.json("x.json")
     ticks = stats["clock"]["ticks"] + stats["lost"]["tick_skipped"]

@@ -16,7 +16,7 @@ from pprof import Pprof
 from test_python import spawn
 from test_wall import some_pythons
 
-PAIRED = True
+BESIDE = True
 MIB = 1 << 20
 SAMPLE = 16 << 10
 WITHIN, DEVIATIONS = 0.03, 4

@@ -17,7 +17,7 @@ from test_lost import wait_state
 from test_python import spawn
 from test_wall import some_pythons
 
-PAIRED = True
+LIGHT = True
 SAMPLE = 16 << 10
 OWN = {"small", "fresh", "big", "before", "zeroed", "aligned", "grown", "churn", "of_thread", "failing", "mapped",
        "spike", "over", "objects", "rows", "wide", "vectors", "maps", "gone", "forms", "extended", "boxes", "zeroes", "jumps", "stays", "handled", "on_signal"}
@@ -511,7 +511,7 @@ def loop_build(context):
     return program_build(context, "loop", LOOP)
 
 
-@test()
+@test(paired=True)
 def slowdown(context):
     """A loop of malloc and free is watched in windows, and slowed down by little."""
     loop = context.spawn([loop_build(context)])

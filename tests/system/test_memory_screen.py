@@ -11,7 +11,7 @@ from harness import check, test
 from test_memory import MIB, UNITS, cgroup, in_c, swap
 from test_top import Terminal
 
-PAIRED = True
+LIGHT = True
 ROW = re.compile(r"^ *(-?[\d.]+) (B|KiB|MiB|GiB) +-?[\d.]+% +([+-]?[\d.]+) (B|KiB|MiB|GiB) +(\S.*)$", re.MULTILINE)
 
 

@@ -11,7 +11,7 @@ from daemons import Daemon
 from harness import check, test
 from test_memory import MIB, Memory, in_c, rss_anon
 
-PAIRED = True
+LIGHT = True
 
 DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Threads that have nothing to do are one frame, and those that wait for something are not."""
 
-import json
 import os
 
-from dumps import wait_for
+from dumps import truth_of, wait_for
 from harness import ROOT, check, test
 from test_python import compiled, spawn
 from test_wall import by_thread, record, some_pythons, span, time_under, within
 
-PAIRED = True
+LIGHT = True
 HERE = os.path.join(ROOT, "tests", "system", "python")
 WITHIN = 0.03  # of the recording: switches that were not traced, and the steps in between
 USED = {"consume", "nap", "share", "regions"}  # functions of who waits for something
@@ -26,11 +25,7 @@ def start(context, python):
 
 
 def finish(path):
-    with open(path + ".stop", "w", encoding="ascii"):
-        pass
-    wait_for(lambda: os.path.exists(path), "parked.py has written what it knows")
-    with open(path, encoding="ascii") as file:
-        return {int(tid): work for tid, work in json.load(file).items()}
+    return {int(tid): work for tid, work in truth_of(path).items()}
 
 
 def parked_by_thread(profile):

@@ -7,7 +7,7 @@ import re
 import time
 
 import chains
-from harness import MODES, check, test
+from harness import check, test
 from pprof import Pprof
 
 BESIDE = True
@@ -61,7 +61,7 @@ def measure_shares(context, *flags):
     check("ray_titles_bad" not in stats["walk"], "bad: %s" % stats["walk"])
 
 
-@test(modes=MODES)
+@test()
 def shares(context):
     """Four titles in turns, none longer than 80 ms: within 2 points of the worker's own clock."""
     measure_shares(context, "--clock", "perf" if context.mode == "root" else "auto")

@@ -13,7 +13,7 @@ from harness import check, test
 from test_top import python
 from test_usage import one_sentence
 
-BESIDE = True
+LIGHT = True
 # A rank of a communicator through the fake library: as many calls, and one that never returns.
 RANK = """
 import ctypes, signal, sys, threading

@@ -10,7 +10,7 @@ import time
 from harness import BPFPROF, NOBODY, ROOT, check, test
 from pprof import Pprof
 
-BESIDE = True
+LIGHT = True
 SCRIPTS = os.path.join(ROOT, "deploy", "slurm")
 HOST = os.uname().nodename
 

@@ -15,7 +15,7 @@ from harness import BPFPROF, CAPS, ROOT, Skip, check, test
 from standins import ALL, PROGRAM, TOKEN, Agent, program, raw_counts, run, standin
 from test_deploy import documents_of
 
-BESIDE = True
+LIGHT = True
 
 
 @test(modes=CAPS)

@@ -51,7 +51,7 @@ def kept(context, stats, asked):
     return late
 
 
-@test()
+@test(alone=True)
 def recorded(context):
     """No sample is from before the moment or from after its end, and those between are all there."""
     asked = moment()
@@ -69,7 +69,7 @@ def recorded(context):
     check(samples["during"] > 500, str(samples))
 
 
-@test()
+@test(alone=True)
 def waits_and_memory(context):
     """--wall counts no time before the moment, and memory none that was touched before."""
     asked = moment()

@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """A trainer that waits for those that load its data; and programs that look like it, and are fine."""
 
-import json
 import os
 import re
 
-from dumps import wait_for
+from dumps import truth_of, wait_for
 from harness import ROOT, check, test
 from pprof import Pprof
 from test_python import spawn
 from test_wakers import Sample
 from test_wall import SLACK_NS, some_pythons, span, within
 
-PAIRED = True
+LIGHT = True
 PROGRAM = os.path.join(ROOT, "tests", "system", "python", "loader.py")
 SECONDS, TRIES = 3, 5
 # More than the finding needs: a few of them may have been ended by others.
@@ -32,11 +31,7 @@ class Loader:
         wait_for(lambda: os.path.exists(self.path + ".ready"), "%s: something has come" % kind)
 
     def truth(self):
-        with open(self.path + ".stop", "w", encoding="ascii"):
-            pass
-        wait_for(lambda: os.path.exists(self.path), "%s has written what it knows" % self.kind)
-        with open(self.path, encoding="ascii") as file:
-            return json.load(file)
+        return truth_of(self.path)
 
 
 def asleep(profile, pid):

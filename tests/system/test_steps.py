@@ -8,7 +8,7 @@ import time
 
 import chains
 from gpu_truth import Caller, Files, Run, fakes
-from harness import MODES, check, test
+from harness import check, test
 
 BESIDE = True
 LOCK = "workers"
@@ -182,7 +182,7 @@ def check_windows(context, mode, range_of_steps, wanted, with_methods):
     context.note("%s s, %.4f to %.4f s; %s" % (told.group(1), least, most, steps))
 
 
-@test(modes=MODES)
+@test()
 def windows(context):
     """Windows of the profiler, where a worker makes some; calls recorded before are forgotten."""
     check_windows(context, "plain", "2:4", ["call_4", "call_5"], True)

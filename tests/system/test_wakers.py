@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The wakers of waits: threads of this process and of another one, and interrupts."""
 
-import json
 import os
 
 import chains
-from dumps import wait_for
+from dumps import truth_of, wait_for
 from harness import check, test
 from kernel_events import wait_events
 from test_python import spawn
 from test_wall import SLACK_NS, WITHIN, record, some_pythons, span, within
 
-PAIRED = True
+LIGHT = True
 # The waker in the label, and the function that wakes.
 ONE, TWO = ("giver;one", "wake_by_one"), ("two  [1m; x", "wake_by_two")
 WAKES = [("take", "1", ONE), ("take", "2", TWO), ("sem", "2", TWO), ("child", "1", ONE)]
@@ -45,11 +44,7 @@ class Program:
         wait_for(lambda: os.path.exists(self.path + ".ready"), "wakers waits")
 
     def finish(self):
-        with open(self.path + ".stop", "w", encoding="ascii"):
-            pass
-        wait_for(lambda: os.path.exists(self.path), "wakers has written what it knows")
-        with open(self.path, encoding="ascii") as file:
-            truth = json.load(file)
+        truth = truth_of(self.path)
         self.tids, self.waits = truth["tids"], truth["waits"]
 
     def bounds(self, name, by, begin, end):

@@ -6,12 +6,12 @@ import os
 import subprocess
 
 import chains
-from dumps import wait_for
+from dumps import truth_of, wait_for
 from harness import ROOT, check, test
 from pprof import Pprof
 from test_python import all_pythons, spawn
 
-PAIRED = True
+BESIDE = True
 PROGRAM = os.path.join(ROOT, "tests", "system", "python", "waits.py")
 WITHIN = 0.02  # of the time in a place
 SLACK_NS = 12e6  # beside that: a wait that begins or ends with the recording
@@ -39,11 +39,7 @@ class Waits:
         wait_for(lambda: os.path.exists(self.path + ".ready"), "%s waits" % python)
 
     def truth(self):
-        with open(self.path + ".stop", "w", encoding="ascii"):
-            pass
-        wait_for(lambda: os.path.exists(self.path), "waits.py has written what it knows")
-        with open(self.path, encoding="ascii") as file:
-            return json.load(file)
+        return truth_of(self.path)
 
 
 def within(calls, begin, end):

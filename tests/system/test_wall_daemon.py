@@ -14,7 +14,7 @@ from pprof import Pprof
 from test_python import spawn
 from test_wall import Waits, by_thread, some_pythons, span, time_under
 
-PAIRED = True
+BESIDE = True
 WITHIN = 0.01  # of an interval: what a thread's sum may differ by
 # Its child sleeps, in two threads, until it is killed.
 DOOMED = """

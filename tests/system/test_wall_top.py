@@ -9,7 +9,7 @@ from test_python import spawn
 from test_top import Terminal, named, rows
 from test_wall import some_pythons
 
-PAIRED = True
+BESIDE = True
 WITHIN = 1.0  # percent of a thread's time
 
 # Six threads: one sleeps for good, one in turns, two hand a lock to each other, two have nothing to do.

@@ -271,7 +271,7 @@ def start_gil_users(context, python, library):
     return process
 
 
-@test(modes=("root", "caps"))
+@test()
 def header_alone(context):
     """A thread that Python knows and that runs no Python is named, and no more, as in py-spy."""
     for python, library in with_library().values():

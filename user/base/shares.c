@@ -25,17 +25,6 @@ size_t shares_used(const struct shares *shares, uint32_t tenant)
 	return share ? share->used : 0;
 }
 
-size_t shares_most(const struct shares *shares)
-{
-	const struct share *share;
-	size_t most = 0;
-
-	hash_table_each(&shares->tenants, share)
-		if (share->used > most)
-			most = share->used;
-	return most;
-}
-
 bool shares_take(struct shares *shares, uint32_t tenant, size_t amount)
 {
 	struct share *share = hash_table_find(&shares->tenants, &tenant);

@@ -23,9 +23,8 @@ void shares_init(struct shares *shares, size_t limit);
 void shares_fini(struct shares *shares);
 /* Takes amount for the tenant. False: the tenant has its share, or there is no memory; nothing is taken. */
 bool shares_take(struct shares *shares, uint32_t tenant, size_t amount);
-/* The amount that the tenant has taken, and the largest amount that any tenant has taken. */
+/* The amount that the tenant has taken. */
 size_t shares_used(const struct shares *shares, uint32_t tenant);
-size_t shares_most(const struct shares *shares);
 /* Gives back what the tenant took. */
 void shares_give(struct shares *shares, uint32_t tenant, size_t amount);
 

@@ -145,7 +145,9 @@ async def calls():
 
 async def reads():
     ours, theirs = socket.socketpair()
+    begin = time.time_ns()
     reader, writer = await asyncio.open_connection(sock=ours)
+    note("reads", "future", begin)
     asyncio.get_running_loop().call_later(seconds(), theirs.send, b"x")
     begin = time.time_ns()
     await reader.readexactly(1)
