@@ -156,6 +156,7 @@ struct bpfprof_kill_event { /* KILL: SIGKILL, or with cfg.deaths another deadly 
 	__u64 cgroup_used_bytes; /* then */
 	__u32 signal; /* its number */
 	__u32 parent; /* pid of the parent of the process */
+	__u64 start_ns; /* of the process; 0: not known */
 };
 
 #define BPFPROF_KILL_KERNEL 1U /* the kernel sent it */

@@ -19,6 +19,12 @@ char LICENSE[] SEC("license") = "GPL";
 /* Values of a pointer to siginfo for signals that have none (include/linux/sched/signal.h). */
 #define SEND_SIG_PRIV ((void *)1)
 
+/* include/uapi/asm-generic/siginfo.h */
+#define SI_CODE_OFF 8
+#define SI_USER 0
+#define SI_QUEUE (-1)
+#define SI_TKILL (-6)
+
 #define MAX_CGROUPS 8 /* that of the process and those above it */
 #define PAGES_NO_LIMIT ((1ULL << 51) - 1) /* PAGE_COUNTER_MAX, include/linux/page_counter.h */
 
@@ -81,6 +87,19 @@ static __always_inline void *pid_ns_of(struct task_struct *task, __u32 *ret_nr)
 	return BPF_CORE_READ(upid, ns);
 }
 
+/* The kernel sends signals of its own, such as those of timers, also while any process runs. */
+static __always_inline bool is_of_kernel(const void *info)
+{
+	__s32 code = 0;
+
+	if (info == SEND_SIG_PRIV)
+		return true;
+	if (!info) /* a process has sent it, by cgroup.kill */
+		return false;
+	bpf_probe_read_kernel(&code, sizeof(code), info + SI_CODE_OFF);
+	return code != SI_USER && code != SI_QUEUE && code != SI_TKILL;
+}
+
 /* The facts by which user space tells an end in order from a death. */
 static __always_inline void sender_note(struct bpfprof_kill_event *e, struct task_struct *sender,
 					struct task_struct *task)
@@ -90,6 +109,7 @@ static __always_inline void sender_note(struct bpfprof_kill_event *e, struct tas
 	if (!task)
 		return;
 	e->parent = BPF_CORE_READ(task, real_parent, tgid);
+	e->start_ns = BPF_CORE_READ(task, group_leader, start_boottime);
 	if (pid_ns_of(sender, &of_sender) != pid_ns_of(task, &nr))
 		e->flags |= BPFPROF_KILL_OUTSIDE;
 	else if (of_sender == 1 && nr != 1)
@@ -112,6 +132,7 @@ static __always_inline struct bpfprof_kill_event *kill_new(struct task_struct *t
 	e->flags = 0;
 	e->signal = signal;
 	e->parent = 0;
+	e->start_ns = 0;
 	sender_note(e, sender, task);
 	cgroup_read(e, task);
 	return e;
@@ -139,7 +160,7 @@ int BPF_PROG(signal_sent, int sig, void *info, struct task_struct *task, int gro
 	if (!e)
 		return 0;
 	e->pid = pid;
-	if (info == SEND_SIG_PRIV)
+	if (is_of_kernel(info))
 		e->flags |= BPFPROF_KILL_KERNEL;
 	else
 		e->flags &= ~BPFPROF_KILL_NAMESPACE;

@@ -12,6 +12,7 @@ import sys
 import time
 
 import pythons
+from daemons import Daemon, get, metrics_of
 from harness import CAPS, Skip, check, test
 from test_memory import MIB, cgroup
 
@@ -375,3 +376,95 @@ def brood(context):
     found = re.search(r"(\d+) deaths, (\d+) ends in order(.*)", watch.log())
     check(found and int(found.group(1)) == 500 and int(found.group(2)) == 1, watch.log())
     context.note(found.group(0))
+
+
+def folders(daemon):
+    """The summaries of a daemon, by pid."""
+    found = {}
+    for name in os.listdir(daemon.output):
+        match = FOLDER.match(name)
+        if match:
+            check(sorted(os.listdir(os.path.join(daemon.output, name))) == ["stacks.folded", "summary.txt"], name)
+            with open(os.path.join(daemon.output, name, "summary.txt"), encoding="utf-8") as file:
+                found.setdefault(int(match.group(2)), []).append(file.read())
+    check(not os.path.exists(os.path.join(daemon.output, ".death.tmp")), "a temporary folder is left")
+    return found
+
+
+def wait_for(condition, text, timeout=20):
+    end = time.monotonic() + timeout
+    while not condition():
+        check(time.monotonic() < end, "not in time: " + text)
+        time.sleep(0.05)
+
+
+@test()
+def daemon_by_itself(context):
+    """Without a filter: a process of a job with ranks is watched, one without is not."""
+    ranked = dies(context, "segv", env={"RANK": "3", "WORLD_SIZE": "8"})
+    plain = dies(context, "segv")
+    code = dies(context, "exit", env={"RANK": "4", "WORLD_SIZE": "8"})
+    by_parent = dies(context, "wait", env={"RANK": "5", "WORLD_SIZE": "8"})
+    daemon = Daemon(context, "--watch", listen="127.0.0.1:0")
+    daemon.wait("sampling")
+    time.sleep(3)  # it learns the processes that are there bit by bit
+    for process in (ranked, plain, code, by_parent):
+        go(process)
+    time.sleep(0.5)
+    by_parent.terminate()
+    for process in (ranked, plain, code, by_parent):
+        process.wait(20)
+    mine = {process.pid for process in (ranked, plain, code, by_parent)}  # other tests die, too
+    wait_for(lambda: len(mine & {line["pid"] for line in daemon.said("process died")}) == 2, "two deaths")
+    metrics = metrics_of(get(int(daemon.said("listening")[0]["port"]), "/metrics")[2])
+    check(daemon.end() == 0, "it failed")
+    said = {line["pid"]: line for line in daemon.said("process died") if line["pid"] in mine}
+    found = {pid: texts for pid, texts in folders(daemon).items() if pid in mine}
+    check(set(found) == set(said) == {ranked.pid, code.pid}, "%s %s" % (found, said))
+    [text] = found[ranked.pid]
+    check(text.startswith("deaths (pid %d, rank 3) died of SIGSEGV in segv_here (deaths).\n" % ranked.pid), text)
+    check(said[ranked.pid]["why"] + "." == text.split("\n", 1)[0] and said[ranked.pid]["signal"] == "SIGSEGV" and
+          said[ranked.pid]["by"] == "self", "%s" % said)
+    known_chain(*[(frames, "segv_here") for frames in stacks(text).values()][0])
+    check(found[code.pid][0].startswith("deaths (pid %d, rank 4) exited with code 3.\n" % code.pid), found[code.pid][0])
+    check(metrics['bpfprof_deaths_total{signal="SIGSEGV",by="self"}'] >= 1 and
+          metrics['bpfprof_deaths_total{signal="exit",by="self"}'] >= 1 and
+          metrics["bpfprof_deaths_not_written_total"] == 0, "%s" % metrics)
+
+
+@test()
+def daemon_of_pid(context):
+    """With a filter: only its processes; the killer is in the log and in the metrics."""
+    watched, other = dies(context, "wait"), dies(context, "segv", env={"RANK": "1"})
+    daemon = Daemon(context, "--watch", "-p", watched.pid, listen="127.0.0.1:0")
+    daemon.wait("sampling")
+    go(watched)
+    go(other)
+    time.sleep(0.5)
+    by = killer(context, signal.SIGKILL, watched.pid)
+    [line] = daemon.wait("process died")
+    metrics = get(int(daemon.said("listening")[0]["port"]), "/metrics")[2]
+    check(daemon.end() == 0, "it failed")
+    check(set(folders(daemon)) == {watched.pid}, "%s" % folders(daemon))
+    check(re.search(r"was killed with SIGKILL by python3\S* \(pid %d\), while in wait_here" % by, line["why"]), "%s" % line)
+    check(re.search(r'^bpfprof_deaths_total\{signal="SIGKILL",by="python3[^"]*"\} 1$', metrics, re.MULTILINE), metrics)
+
+
+@test(long=True)
+def daemon_crash_loop(context):
+    """500 deaths at once: all are counted, some are written, the rest is summed up."""
+    process = dies(context, "brood", 500, stdout=subprocess.PIPE)
+    process.stdout.readline()
+    daemon = Daemon(context, "--watch", "-p", process.pid, listen="127.0.0.1:0")
+    daemon.wait("sampling")
+    go(process)
+    process.wait(30)
+    name = 'bpfprof_deaths_total{signal="SIGSEGV",by="self"}'
+    port = int(daemon.said("listening")[0]["port"])
+    wait_for(lambda: metrics_of(get(port, "/metrics")[2]).get(name) == 500, "500 deaths are counted")
+    check(daemon.end() == 0, "it failed")
+    written = sum(len(texts) for texts in folders(daemon).values())
+    summed = sum(line["deaths"] for line in daemon.said("more processes died, too many to write"))
+    check(written + summed == 500 and 0 < written <= 120, "%d written, %d summed up" % (written, summed))
+    check(len(daemon.said("process died")) == written, "%d lines" % len(daemon.said("process died")))
+    context.note("%d written, %d summed up" % (written, summed))

@@ -28,7 +28,7 @@ struct judged {
 	uint32_t fault, fault_by;
 	uint32_t kill_by, kill_flags; /* SIGKILL; 0: none */
 	const char *killer;
-	bool helper;
+	bool helper, taken;
 	enum death_kind kind;
 	uint32_t by; /* pid; 0: none */
 };
@@ -118,8 +118,15 @@ static const struct judged ends[] = {
 	  .kill_by = PARENT,
 	  .killer = "raylet",
 	  .kind = DEATH_KILLED,
+	  .taken = true,
 	  .by = PARENT },
+	{ .name = "the raylet ends",
+	  .status = SIGKILL,
+	  .kill_by = PARENT,
+	  .killer = "raylet",
+	  .kind = DEATH_NONE },
 	{ .name = "the raylet ends a job",
+	  .taken = true,
 	  .status = SIGKILL,
 	  .asked = SIGTERM,
 	  .asked_by = PARENT,
@@ -172,9 +179,11 @@ Test(death, judge)
 
 	for (i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
 		const struct judged *c = &ends[i];
-		struct death_facts facts = {
-			.pid = SELF, .status = c->status, .ts_ns = NOW, .helper = c->helper
-		};
+		struct death_facts facts = { .pid = SELF,
+					     .status = c->status,
+					     .ts_ns = NOW,
+					     .helper = c->helper,
+					     .taken = c->taken };
 
 		if (c->asked)
 			facts.asked = event_of(c->asked, c->asked_by, c->asked_flags,

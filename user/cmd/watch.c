@@ -29,6 +29,8 @@
 
 #define SAMPLE_HZ 19 /* for the last sample of a process whose end has no stack */
 #define TEXT_MAX (1U << 20)
+#define LEARN_NS (2 * NS_PER_SECOND) /* names of the processes of the machine, before the start */
+#define LEARN_TURN_NS (NS_PER_SECOND / 50) /* the rest, in each turn of the loop */
 #define TICK_NS (NS_PER_SECOND / 4)
 #define LAST_NS (NS_PER_SECOND / 2) /* the end of the last process may be on its way */
 
@@ -144,6 +146,8 @@ static void loop(struct watch_job *job, int signal_fd)
 	while (now_ns < end_ns) {
 		wait_ms = sampler_run(&job->sampler);
 		deaths_report(job);
+		if (deaths_learn(&job->deaths, LEARN_TURN_NS))
+			wait_ms = 0;
 		now_ns = time_monotonic_ns();
 		if (now_ns >= tick_ns) {
 			tick_ns = now_ns + TICK_NS;
@@ -187,7 +191,9 @@ static int run(struct watch_job *job, int signal_fd)
 	status = sampler_start(&job->sampler);
 	if (status)
 		return status;
-	deaths_start(&job->deaths);
+	if (deaths_start(&job->deaths))
+		log_warn("not all processes could be looked at");
+	deaths_learn(&job->deaths, LEARN_NS);
 	job->start_ns = time_monotonic_ns();
 	log_info("watching");
 	loop(job, signal_fd);

@@ -34,9 +34,12 @@ struct death_facts {
 	uint64_t ts_ns;
 	/* The last signals that others sent: one that asks for the end, any other one, SIGKILL. ts_ns 0: none. */
 	struct bpfprof_kill_event asked, fault, kill;
+	bool taken; /* a Ray worker in a task, whose raylet is not about to end itself */
 	bool helper; /* a program that its watched parent has started, and whose exit code the parent reads */
 };
 
+/* Has another process asked for the end a short time before? */
+bool death_is_asked(const struct death_facts *facts, uint64_t ns);
 /* *ret_by: the signal of the other process; NULL: none. */
 enum death_kind death_judge(const struct death_facts *facts,
 			    const struct bpfprof_kill_event **ret_by);

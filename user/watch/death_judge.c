@@ -10,9 +10,9 @@
 #define ASKED_NS (120 * NS_PER_SECOND)
 #define SIGNAL_BITS 0x7f
 
-static bool is_recent(const struct bpfprof_kill_event *event, const struct death_facts *facts)
+bool death_is_asked(const struct death_facts *facts, uint64_t ns)
 {
-	return event->rec.ts_ns && facts->ts_ns - event->rec.ts_ns < ASKED_NS;
+	return facts->asked.rec.ts_ns && ns - facts->asked.rec.ts_ns < ASKED_NS;
 }
 
 static bool is_raylet(const struct bpfprof_kill_event *event)
@@ -34,7 +34,7 @@ static bool is_order(const struct bpfprof_kill_event *event)
 static enum death_kind judge_kill(const struct death_facts *facts)
 {
 	const struct bpfprof_kill_event *kill = &facts->kill;
-	bool asked = is_recent(&facts->asked, facts);
+	bool asked = death_is_asked(facts, facts->ts_ns);
 
 	if (!kill->rec.ts_ns)
 		return DEATH_SIGNAL;
@@ -46,11 +46,11 @@ static enum death_kind judge_kill(const struct death_facts *facts)
 	if (kill->flags & BPFPROF_KILL_KERNEL || kill->sender == facts->pid)
 		return DEATH_SIGNAL;
 	/*
-	 * kill() of its parent is the parent's plan. The raylet asks first (SIGTERM) when a job ends; without
-	 * that it takes a worker away from a job, such as for its memory.
+	 * kill() of its parent is the parent's plan. The raylet asks first (SIGTERM) when a job ends, and kills its
+	 * agents and workers when it ends itself; else it takes a worker away from a task, such as for its memory.
 	 */
 	if (kill->sender == kill->parent)
-		return is_raylet(kill) && !asked ? DEATH_KILLED : DEATH_NONE;
+		return is_raylet(kill) && facts->taken && !asked ? DEATH_KILLED : DEATH_NONE;
 	/* A runtime that asked first ends a pod whose time is over. */
 	if (kill->flags & BPFPROF_KILL_OUTSIDE && asked && is_order(&facts->asked))
 		return DEATH_NONE;
@@ -74,7 +74,7 @@ enum death_kind death_judge(const struct death_facts *facts,
 		return kind;
 	}
 	/* A handler may turn the request into an exit code, or end the process by another signal. */
-	if (is_recent(asked, facts) && (!signal || signal == asked->signal)) {
+	if (death_is_asked(facts, facts->ts_ns) && (!signal || signal == asked->signal)) {
 		if (is_order(asked))
 			return DEATH_NONE;
 		*ret_by = asked;

@@ -14,6 +14,7 @@
 #include "base/time.h"
 #include "base/units.h"
 #include "formats/profile_text.h"
+#include "proc/title.h"
 #include "profile/aggregate.h"
 #include "profile/profile.h"
 
@@ -167,14 +168,12 @@ static void subject_add(struct buf *dst, const struct death *death, const struct
 	const char *role = process ? strtab_get(profile->strings, process->ray_role) : "";
 	const char *rank = process ? strtab_get(profile->strings, process->ranks.rank) : "";
 
-	text_add_part(dst, death->name);
+	/* The title of a Ray worker is written over its arguments. */
+	text_add_part(dst, *task ? task + strlen(TITLE_PREFIX) : death->name);
 	buf_printf(dst, " (pid %u", death->pid);
-	if (*task) {
-		buf_add_str(dst, ", Ray worker ");
-		text_add_part(dst, text_begins(task, "ray::") ? task + strlen("ray::") : task);
-	} else if (*role) {
+	if (*task || *role) {
 		buf_add_str(dst, ", Ray ");
-		text_add_part(dst, role);
+		text_add_part(dst, *role ? role : "worker");
 	}
 	if (*rank) {
 		buf_add_str(dst, ", rank ");

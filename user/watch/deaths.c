@@ -10,8 +10,11 @@
 #include "base/process_map.h"
 #include "base/text.h"
 #include "base/time.h"
+#include "base/vec.h"
 #include "capture/process_owner.h"
 #include "capture/sampler.h"
+#include "kernel/walk.h"
+#include "proc/pids.h"
 #include "proc/processes.h"
 #include "proc/ranks.h"
 #include "proc/title.h"
@@ -34,18 +37,30 @@ struct death_stack {
 	uint64_t frames[];
 };
 
+struct names {
+	char program[32]; /* the base name of its first argument; "": not known */
+	char script[64]; /* the script, if it is an interpreter */
+};
+
 struct watched {
 	struct hash_node node;
 	struct process_key key;
-	char program[DEATH_NAME_BYTES]; /* the base name of its first argument; "": not known */
-	char script[RAY_ROLE_TEXT_MAX]; /* the script, if it is an interpreter */
+	struct names names;
+	bool wanted; /* by the filters, when its program began or later */
+	bool found_ended; /* its exit event has not come, or is on its way */
 	struct death_facts *facts; /* signals of others; NULL: none */
 	struct death_stack *stacks[DEATH_NR_STACKS];
 };
 
+static size_t stack_bytes(size_t nr)
+{
+	return sizeof(struct death_stack) + nr * sizeof(uint64_t);
+}
+
 static void stack_free(struct deaths *deaths, struct watched *w, enum death_stack_kind kind)
 {
-	deaths->nr_stacks -= w->stacks[kind] != NULL;
+	if (w->stacks[kind])
+		deaths->stack_bytes -= stack_bytes(w->stacks[kind]->nr);
 	free(w->stacks[kind]);
 	w->stacks[kind] = NULL;
 }
@@ -80,24 +95,6 @@ static void make_room(struct deaths *deaths)
 	}
 }
 
-/* Reads the arguments: after the end they are gone. */
-static void names_read(struct deaths *deaths, struct watched *w, uint32_t own_pid)
-{
-	struct sampler *sampler = deaths->sampler;
-	char argv[PROC_CMDLINE_MAX];
-	ssize_t len;
-
-	if (!own_pid || !background_may_wait(sampler->background))
-		return;
-	len = proc_argv_read(sampler->reader.runner, argv, sizeof(argv), (pid_t)own_pid);
-	if (len <= 0)
-		return;
-	title_cut(w->program, sizeof(w->program), text_base_name(argv),
-		  strlen(text_base_name(argv)));
-	if (ray_role_script(w->script, sizeof(w->script), argv, (size_t)len))
-		w->script[0] = '\0';
-}
-
 static uint32_t own_pid_of(const struct deaths *deaths, uint32_t pid)
 {
 	const struct process *process = processes_find(deaths->sampler->reader.processes, pid);
@@ -106,17 +103,58 @@ static uint32_t own_pid_of(const struct deaths *deaths, uint32_t pid)
 			       process ? process->ns_context.agent_pid : 0);
 }
 
+/* Reads the arguments: after the end they are gone. A job that waits here must hold no pointer into a table. */
+static struct names names_read(const struct deaths *deaths, uint32_t pid)
+{
+	const struct sampler *sampler = deaths->sampler;
+	uint32_t own_pid = own_pid_of(deaths, pid);
+	struct names names = { 0 };
+	char argv[PROC_CMDLINE_MAX];
+	const char *program;
+	ssize_t len;
+
+	if (!own_pid || !background_may_wait(sampler->background))
+		return names;
+	len = proc_argv_read(sampler->reader.runner, argv, sizeof(argv), (pid_t)own_pid);
+	if (len <= 0)
+		return names;
+	program = text_base_name(argv);
+	title_cut(names.program, sizeof(names.program), program, strlen(program));
+	if (ray_role_script(names.script, sizeof(names.script), argv, (size_t)len))
+		names.script[0] = '\0';
+	return names;
+}
+
+static struct watched *watched_find(const struct deaths *deaths, const struct bpfprof_task_id *task)
+{
+	return process_map_find(&deaths->processes, task->pid, task->start_ns);
+}
+
+static struct watched *watched_add(struct deaths *deaths, const struct bpfprof_task_id *task,
+				   const struct names *names)
+{
+	struct watched *w = watched_find(deaths, task);
+
+	if (!w) {
+		make_room(deaths);
+		w = process_map_add(&deaths->processes, task->pid, task->start_ns);
+	}
+	if (w && names->program[0])
+		w->names = *names;
+	return w;
+}
+
+/* Beside a background, only starts and execs read names: other events have borrowed pointers. */
 static struct watched *watched_get(struct deaths *deaths, const struct bpfprof_task_id *task)
 {
-	struct watched *w = process_map_find(&deaths->processes, task->pid, task->start_ns);
+	struct watched *w = watched_find(deaths, task);
+	struct names names = { 0 };
 
 	if (w)
 		return w;
-	make_room(deaths);
-	w = process_map_add(&deaths->processes, task->pid, task->start_ns);
-	if (w)
-		names_read(deaths, w, own_pid_of(deaths, task->pid));
-	return w;
+	if (!deaths->sampler->background)
+		names = names_read(deaths, task->pid);
+	return watched_add(deaths, task, &names);
 }
 
 /* The facts of a process that has no sample at hand. False: it is not watched. */
@@ -141,12 +179,13 @@ static bool input_make(struct deaths *deaths, const struct bpfprof_task_id *task
 static void stack_keep(struct deaths *deaths, struct watched *w, enum death_stack_kind kind,
 		       const struct aggregate_input *input)
 {
-	struct death_stack *stack = malloc(sizeof(*stack) + input->nr_user * sizeof(uint64_t));
+	size_t bytes = stack_bytes(input->nr_user);
+	struct death_stack *stack;
 
 	stack_free(deaths, w, kind);
-	if (!stack || (kind != DEATH_STACK_RECENT && deaths->nr_stacks >= DEATHS_MAX_STACKS)) {
+	stack = deaths->stack_bytes + bytes > DEATHS_STACK_BYTES ? NULL : malloc(bytes);
+	if (!stack) {
 		deaths->nr_stacks_full++;
-		free(stack);
 		return;
 	}
 	*stack = (struct death_stack){ .sample = *input->sample,
@@ -156,7 +195,7 @@ static void stack_keep(struct deaths *deaths, struct watched *w, enum death_stac
 	if (input->nr_user)
 		memcpy(stack->frames, input->user, input->nr_user * sizeof(uint64_t));
 	w->stacks[kind] = stack;
-	deaths->nr_stacks++;
+	deaths->stack_bytes += bytes;
 }
 
 /* Does the new stack stand on the kept one? Then a handler runs, or raises the signal again. */
@@ -177,6 +216,7 @@ static void on_signal(struct deaths *deaths, const struct aggregate_input *input
 	w = watched_get(deaths, &input->sample->task);
 	if (!w)
 		return;
+	w->wanted = true;
 	if (!(input->sample->flags & BPFPROF_SAMPLE_HANDLED))
 		stack_keep(deaths, w, DEATH_STACK_LAST, input);
 	else if (!w->stacks[DEATH_STACK_FIRST] || !stands_on(input, w->stacks[DEATH_STACK_FIRST]))
@@ -191,8 +231,29 @@ static void on_sample(struct deaths *deaths, const struct aggregate_input *input
 	    (deaths->wants && !deaths->wants(deaths->arg, input)))
 		return;
 	w = watched_get(deaths, &input->sample->task);
-	if (w && input->nr_user)
+	if (!w)
+		return;
+	w->wanted = true;
+	if (input->nr_user)
 		stack_keep(deaths, w, DEATH_STACK_RECENT, input);
+}
+
+/*
+ * Reads the name, container, role and rank of a process that runs: one that sleeps never shows them by a sample. A
+ * job may wait here. NULL: no room.
+ */
+static struct watched *learn(struct deaths *deaths, const struct bpfprof_task_id *task)
+{
+	const char none[BPFPROF_COMM_LEN] = "";
+	const struct names names = names_read(deaths, task->pid);
+	struct aggregate_input labels;
+	struct bpfprof_sample sample;
+	bool wanted = input_make(deaths, task, none, &sample, &labels);
+	struct watched *w = watched_add(deaths, task, &names);
+
+	if (w)
+		w->wanted |= wanted;
+	return w;
 }
 
 static void on_exec(struct deaths *deaths, const struct process *process)
@@ -201,26 +262,20 @@ static void on_exec(struct deaths *deaths, const struct process *process)
 					      .tid = process->pid,
 					      .start_ns = process->start_ns,
 					      .exec_id = process->exec_id };
-	struct watched *w = process_map_find(&deaths->processes, task.pid, task.start_ns);
+	struct watched *w = learn(deaths, &task);
 
-	if (!w) {
-		watched_get(deaths, &task);
-		return;
-	}
-	watched_clear(deaths, w);
-	names_read(deaths, w, own_pid_of(deaths, task.pid));
+	if (w)
+		watched_clear(deaths, w);
 }
 
 static void on_kill(struct deaths *deaths, const struct bpfprof_kill_event *event)
 {
-	struct process *process = processes_find(deaths->sampler->reader.processes, event->pid);
+	const struct bpfprof_task_id task = { .pid = event->pid, .start_ns = event->start_ns };
 	struct bpfprof_kill_event *to;
-	struct bpfprof_task_id task;
 	struct watched *w;
 
-	if (!process)
+	if (!event->start_ns)
 		return;
-	task = (struct bpfprof_task_id){ .pid = process->pid, .start_ns = process->start_ns };
 	w = watched_get(deaths, &task);
 	if (w && !w->facts)
 		w->facts = calloc(1, sizeof(*w->facts));
@@ -270,9 +325,11 @@ static bool is_helper(const struct deaths *deaths, const struct bpfprof_task_id 
 {
 	const struct sampler *sampler = deaths->sampler;
 	const struct process *parent = processes_find(sampler->reader.processes, end->parent);
+	const struct watched *w;
 	size_t i;
 
-	if (!parent || !process_map_find(&deaths->processes, parent->pid, parent->start_ns))
+	w = parent ? process_map_find(&deaths->processes, parent->pid, parent->start_ns) : NULL;
+	if (!w || !w->wanted)
 		return false;
 	for (i = 0; i < sampler->options->nr_pids; i++)
 		if (sampler->target_pids && sampler->target_pids[i] == task->pid)
@@ -293,15 +350,17 @@ static void names_set(const struct deaths *deaths, struct death *death, const st
 	bool python = process && process->pythons->nr;
 
 	/* A child that has executed no program has the arguments of its parent. */
-	if (!w || !w->program[0]) {
+	if (!w || !w->names.program[0]) {
 		parent = processes_find(deaths->sampler->reader.processes, death->parent);
 		if (parent && process && process->program == parent->program)
 			w = process_map_find(&deaths->processes, parent->pid, parent->start_ns);
 	}
-	if (w && python && w->script[0] && strcmp(w->script, "-c"))
-		title_cut(death->name, sizeof(death->name), w->script, strlen(w->script));
-	else if (w && w->program[0])
-		title_cut(death->name, sizeof(death->name), w->program, strlen(w->program));
+	if (w && python && w->names.script[0] && strcmp(w->names.script, "-c"))
+		title_cut(death->name, sizeof(death->name), w->names.script,
+			  strlen(w->names.script));
+	else if (w && w->names.program[0])
+		title_cut(death->name, sizeof(death->name), w->names.program,
+			  strlen(w->names.program));
 	else
 		title_cut(death->name, sizeof(death->name), comm, strnlen(comm, BPFPROF_COMM_LEN));
 }
@@ -403,27 +462,44 @@ static void death_keep(struct deaths *deaths, struct death *death)
 	deaths->waiting[(deaths->first + deaths->nr_waiting++) % DEATHS_MAX_WAITING] = death;
 }
 
-static void ended(struct deaths *deaths, const struct bpfprof_task_id *task,
-		  const struct process_end *end, const struct watched *w)
+/* Does its raylet take the worker away from a running task? Agents and idle workers end with the raylet. */
+static bool is_taken(const struct deaths *deaths, const struct process_end *end,
+		     const struct aggregate_input *labels)
 {
-	const struct process *process =
-		processes_find(deaths->sampler->reader.processes, task->pid);
+	const struct process *parent =
+		processes_find(deaths->sampler->reader.processes, end->parent);
+	const struct watched *w;
+
+	if (!labels->title || !strcmp(labels->title, TITLE_PREFIX "IDLE") ||
+	    (labels->role && strcmp(labels->role, ray_role_name(RAY_ROLE_WORKER)) != 0))
+		return false;
+	w = parent ? process_map_find(&deaths->processes, parent->pid, parent->start_ns) : NULL;
+	return !w || !w->facts || !death_is_asked(w->facts, end->ts_ns);
+}
+
+static void ended(struct deaths *deaths, const struct bpfprof_task_id *task,
+		  const struct process_end *end)
+{
 	struct death_facts facts = { 0 };
 	const struct bpfprof_kill_event *by;
 	struct bpfprof_sample sample;
 	struct aggregate_input labels;
+	const struct watched *w;
 	enum death_kind kind;
 	struct death *death;
 
+	if (!input_make(deaths, task, end->comm, &sample, &labels)) /* may wait */
+		return;
+	w = watched_find(deaths, task);
 	if (w && w->facts)
 		facts = *w->facts;
 	facts.pid = task->pid;
 	facts.status = end->status;
 	facts.ts_ns = end->ts_ns;
-	facts.helper = is_helper(deaths, task, end, process);
+	facts.taken = is_taken(deaths, end, &labels);
+	facts.helper = is_helper(deaths, task, end,
+				 processes_find(deaths->sampler->reader.processes, task->pid));
 	kind = death_judge(&facts, &by);
-	if (!input_make(deaths, task, end->comm, &sample, &labels))
-		return;
 	if (kind == DEATH_NONE) {
 		deaths->nr_ended++;
 		return;
@@ -446,12 +522,19 @@ static void ended(struct deaths *deaths, const struct bpfprof_task_id *task,
 static void on_exit_event(struct deaths *deaths, const struct bpfprof_task_id *task,
 			  const struct process_end *end)
 {
-	struct watched *w = process_map_find(&deaths->processes, task->pid, task->start_ns);
+	struct watched *w = watched_find(deaths, task);
 
-	if (!end->known)
-		deaths->nr_unknown_ends += w != NULL;
-	else if (w || end->status)
-		ended(deaths, task, end, w);
+	if (!end->known) {
+		deaths->nr_unknown_ends += w && !w->found_ended;
+		if (w)
+			w->found_ended = true;
+		return;
+	}
+	if (w)
+		deaths->nr_unknown_ends -= w->found_ended;
+	if (end->status || (w && !deaths->wants))
+		ended(deaths, task, end);
+	w = watched_find(deaths, task);
 	if (w)
 		watched_remove(deaths, w);
 }
@@ -492,25 +575,66 @@ void deaths_observe(struct deaths *deaths)
 	sampler_observe(deaths->sampler, on_event, deaths);
 }
 
-void deaths_start(struct deaths *deaths)
+static int pid_note(void *arg, pid_t pid, const struct proc_usage *usage)
 {
-	const char none[BPFPROF_COMM_LEN] = "";
-	struct aggregate_input labels;
-	struct bpfprof_sample sample;
-	struct process *process;
+	struct deaths *deaths = arg;
 
-	for (process = processes_first(deaths->sampler->reader.processes); process;
-	     process = hash_table_next(process)) {
-		const struct bpfprof_task_id task = { .pid = process->pid,
-						      .start_ns = process->start_ns,
-						      .exec_id = process->exec_id };
+	if (usage->flags & PROC_PF_KTHREAD)
+		return 0;
+	if (vec_grow(deaths->pids, deaths->nr_pids + 1, deaths->cap_pids, VEC_BOUNDED))
+		return -ENOMEM;
+	deaths->pids[deaths->nr_pids++] = (uint32_t)pid;
+	return 0;
+}
 
-		if (deaths->processes.nr == DEATHS_MAX_PROCESSES)
-			break;
-		watched_get(deaths, &task);
-		/* Finds its container, role and rank, which a process that sleeps never shows by a sample. */
-		input_make(deaths, &task, none, &sample, &labels);
+int deaths_start(struct deaths *deaths)
+{
+	/* In a pid namespace the kernel has other pids, and processes become known by their samples. */
+	return session_pids_are_the_nodes(&deaths->sampler->reader.session)
+		       ? pids_each(pid_note, deaths)
+		       : 0;
+}
+
+static void learn_pid(struct deaths *deaths, uint32_t pid)
+{
+	struct thread_reader *reader = &deaths->sampler->reader;
+	const struct process *process;
+	struct bpfprof_task_id task;
+
+	if (!processes_find(reader->processes, pid))
+		walker_learn(&reader->walker, pid, time_monotonic_ns(), NULL);
+	process = processes_find(reader->processes, pid);
+	if (!process || process->dead)
+		return;
+	task = (struct bpfprof_task_id){
+		.pid = pid, .tid = pid, .start_ns = process->start_ns, .exec_id = process->exec_id
+	};
+	learn(deaths, &task);
+}
+
+bool deaths_learn(struct deaths *deaths, uint64_t limit_ns)
+{
+	struct processes *processes = deaths->sampler->reader.processes;
+	uint64_t end_ns = time_monotonic_ns() + limit_ns;
+
+	/* The newest first. */
+	while (deaths->nr_pids && time_monotonic_ns() < end_ns) {
+		uint32_t pid = deaths->pids[--deaths->nr_pids];
+
+		processes_pin(processes, pid); /* a job may wait for its files */
+		learn_pid(deaths, pid);
+		processes_pin(processes, 0);
 	}
+	return deaths->nr_pids;
+}
+
+size_t deaths_waiting(const struct deaths *deaths, const struct aggregate *ret[DEATHS_MAX_WAITING])
+{
+	size_t i;
+
+	for (i = 0; i < deaths->nr_waiting; i++)
+		ret[i] = deaths->waiting[(deaths->first + i) % DEATHS_MAX_WAITING]->aggregate;
+	return i;
 }
 
 struct death *deaths_take(struct deaths *deaths)
@@ -530,7 +654,7 @@ struct aggregate *deaths_stacks(const struct deaths *deaths)
 	struct aggregate *aggregate;
 	struct watched *w;
 
-	if (!deaths->nr_stacks || aggregate_new(&aggregate, false, STACKS_BYTES))
+	if (!deaths->stack_bytes || aggregate_new(&aggregate, false, STACKS_BYTES))
 		return NULL;
 	hash_table_each(&deaths->processes, w) {
 		for (int kind = 0; kind < DEATH_NR_STACKS; kind++) {
@@ -559,6 +683,7 @@ void deaths_fini(struct deaths *deaths)
 	hash_table_each(&deaths->processes, w)
 		watched_clear(deaths, w);
 	hash_table_clear(&deaths->processes);
+	free(deaths->pids);
 }
 
 #define AT(field) offsetof(struct deaths, field)
@@ -569,7 +694,7 @@ const struct counter deaths_counters[] = {
 	{ COUNTER_WALK, "deaths_end_not_seen", AT(nr_unknown_ends),
 	  .help = "watched processes whose end raised no event, so that its cause is not known" },
 	{ COUNTER_WALK, "deaths_processes_no_room", AT(nr_processes_full),
-	  .help = "processes over 8,192, whose names and signals are forgotten" },
+	  .help = "processes over 4,096, whose names and signals are forgotten" },
 	{ COUNTER_WALK, "deaths_stacks_no_room", AT(nr_stacks_full),
 	  .help = "stacks of deadly signals over the limit" },
 	{ 0 },
