@@ -12,7 +12,7 @@ import sys
 import time
 
 import pythons
-from daemons import Daemon, get, metrics_of
+from daemons import Daemon, ask, get, metrics_of, token_file
 from harness import CAPS, Skip, check, test
 from test_memory import MIB, cgroup
 
@@ -145,6 +145,16 @@ def in_a_thread(context):
     found = re.match(r'Thread (\d+) "loader" took SIGFPE', head)
     check(found and int(found.group(1)) != process.pid, head)
     check(functions(frames)[:4] == ["fpe_here", "middle", "outer", "thread"], "%s" % frames)
+
+
+@test()
+def overflow(context):
+    """A recursion without end: the summary is short, and says how often."""
+    process, text = one_death(context, "deep")
+    check(text.startswith("deaths (pid %d) died of SIGSEGV in deeper (deaths).\n" % process.pid), text)
+    [frames] = stacks(text).values()
+    more = re.match(r"\.\.\. (\d+) more of it$", frames[-2])
+    check(set(frames[:-2]) == {"deeper (deaths)"} and frames[-1] == "[truncated]" and more and int(more.group(1)) > 400, text)
 
 
 @test()
@@ -436,14 +446,25 @@ def daemon_by_itself(context):
 def daemon_of_pid(context):
     """With a filter: only its processes; the killer is in the log and in the metrics."""
     watched, other = dies(context, "wait"), dies(context, "segv", env={"RANK": "1"})
-    daemon = Daemon(context, "--watch", "-p", watched.pid, listen="127.0.0.1:0")
+    daemon = Daemon(context, "--watch", "-p", watched.pid, "--allow-remote-profiling", token_file(context, "x" * 20),
+                    listen="127.0.0.1:0")
     daemon.wait("sampling")
     go(watched)
     go(other)
     time.sleep(0.5)
     by = killer(context, signal.SIGKILL, watched.pid)
     [line] = daemon.wait("process died")
-    metrics = get(int(daemon.said("listening")[0]["port"]), "/metrics")[2]
+    port = int(daemon.said("listening")[0]["port"])
+    metrics = get(port, "/metrics")[2]
+
+    def fetch(path):
+        head, _, body = ask(port, ("GET /files/%s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"
+                                   "Connection: close\r\n\r\n" % (path, "x" * 20)).encode()).partition(b"\r\n\r\n")
+        return int(head.split()[1]), body.decode()
+    check(line["folder"] + "/" in fetch("")[1].split("\n"), fetch("")[1])
+    check(fetch(line["folder"] + "/") == (200, "stacks.folded\nsummary.txt\n"), "%s" % (fetch(line["folder"] + "/"),))
+    check(fetch(line["folder"] + "/summary.txt")[1].startswith(line["why"] + ".\n"), "%s" % (fetch(line["folder"] + "/summary.txt"),))
+    check(fetch("summary.txt")[0] == fetch(line["folder"] + "/passwd")[0] == 404, "other files")
     check(daemon.end() == 0, "it failed")
     check(set(folders(daemon)) == {watched.pid}, "%s" % folders(daemon))
     check(re.search(r"was killed with SIGKILL by python3\S* \(pid %d\), while in wait_here" % by, line["why"]), "%s" % line)

@@ -232,6 +232,8 @@ void daemon_deaths_end(struct daemon *daemon); /* after sampler_stop(): writes w
 void daemon_deaths_close(struct daemon *daemon);
 void daemon_deaths_metrics(struct buf *dst, const struct daemon *daemon);
 bool deaths_is_file(const char *name); /* in a folder of a death */
+bool deaths_is_path(
+	const char *path); /* of such a file below the folder of the daemon, or FOLDER/ */
 
 /*
  * daemon_waits.c. Without --wall these do nothing. The first interval must have an aggregate, and gets

@@ -50,6 +50,18 @@ bool deaths_is_file(const char *name)
 	return false;
 }
 
+bool deaths_is_path(const char *path)
+{
+	const char *slash = strchr(path, '/');
+	char name[NAME_MAX + 1];
+
+	if (!slash || (size_t)(slash - path) > NAME_MAX || (slash[1] && !deaths_is_file(slash + 1)))
+		return false;
+	memcpy(name, path, (size_t)(slash - path));
+	name[slash - path] = 0;
+	return death_is_folder(name);
+}
+
 static bool maps_cuda(const struct daemon *daemon, uint32_t pid)
 {
 	const struct process *process = processes_find(daemon->sampler.reader.processes, pid);

@@ -188,24 +188,11 @@ static bool folder_send(int folder_fd, bool folders, bool of_death, int to)
 	return list_send(names, nr, to); /* the child ends now, so nothing is freed */
 }
 
-/* Does the path lead into the folder of a death? These stand at the top. */
-static bool is_of_death(const char *path)
-{
-	const char *slash = strchr(path, '/');
-	char name[NAME_MAX + 1];
-
-	if (!slash || strchr(slash + 1, '/') || (size_t)(slash - path) > NAME_MAX)
-		return false;
-	memcpy(name, path, (size_t)(slash - path));
-	name[slash - path] = 0;
-	return death_is_folder(name);
-}
-
 bool remote_profile_files_write(struct remote_profile_job *job, int to)
 {
 	const char *leaf = "", *at;
 	__cleanup(close_fd) int folder_fd = folder_find(job->daemon->output, job->path, &leaf);
-	bool of_death = is_of_death(job->path);
+	bool of_death = deaths_is_path(job->path);
 	unsigned int depth = 0;
 
 	if (folder_fd < 0)

@@ -23,6 +23,7 @@
 #define WHO_BYTES 40 /* of the name of the folder */
 #define TIME_BYTES 17 /* 20261129T133712Z, with the NUL */
 #define FOLDER "death-"
+#define SAME_FRAMES 3
 
 void death_free(struct death *death)
 {
@@ -375,22 +376,42 @@ static bool handler_add(struct buf *dst, const struct death *death, const struct
 	return true;
 }
 
+static void frame_line(struct buf *dst, const struct profile *profile, uint32_t stack)
+{
+	buf_add_str(dst, "    ");
+	frame_add(dst, profile, profile_frame(profile, stack));
+	buf_add_char(dst, '\n');
+}
+
+/* A recursion without end has the same frame a thousand times: after three of it there is one line. */
+static void frames_add(struct buf *dst, const struct profile *profile, uint32_t stack)
+{
+	uint32_t at, location = UINT32_MAX, nr = 0;
+
+	stack_each(at, profile->stack_callers, stack) {
+		if (profile->stack_locations[at] != location) {
+			if (nr > SAME_FRAMES)
+				buf_printf(dst, "    ... %u more of it\n", nr - SAME_FRAMES);
+			location = profile->stack_locations[at];
+			nr = 0;
+		}
+		if (nr++ < SAME_FRAMES)
+			frame_line(dst, profile, at);
+	}
+	if (nr > SAME_FRAMES)
+		buf_printf(dst, "    ... %u more of it\n", nr - SAME_FRAMES);
+}
+
 static void stack_add(struct buf *dst, const struct death *death, const struct profile *profile,
 		      enum death_stack_kind kind)
 {
 	const struct profile_sample *sample = sample_of(profile, kind);
-	uint32_t at;
 
 	if (!death->stacks[kind].present || !sample)
 		return;
 	note_add(dst, death, kind);
-	if (kind == DEATH_STACK_LAST && handler_add(dst, death, profile, sample->stack))
-		return;
-	stack_each(at, profile->stack_callers, sample->stack) {
-		buf_add_str(dst, "    ");
-		frame_add(dst, profile, profile_frame(profile, at));
-		buf_add_char(dst, '\n');
-	}
+	if (kind != DEATH_STACK_LAST || !handler_add(dst, death, profile, sample->stack))
+		frames_add(dst, profile, sample->stack);
 }
 
 void death_summary(struct buf *dst, const struct death *death, const struct profile *profile)

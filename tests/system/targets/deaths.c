@@ -14,10 +14,11 @@
 
 static sigjmp_buf back;
 static volatile int zero;
+static volatile int *volatile nowhere = (volatile int *)0x10;
 
 HERE(segv)
 {
-	*(volatile int *)0x10 = 1;
+	*nowhere = 1;
 	BARRIER();
 }
 
@@ -49,6 +50,19 @@ HERE(trap)
 {
 	__asm__ volatile("int3");
 	BARRIER();
+}
+
+NOINLINE static int deeper(int n)
+{
+	volatile char room[256] = { 0 };
+
+	return deeper(n + 1) + room[n & 255];
+}
+
+/* A recursion without end. */
+HERE(deep)
+{
+	zero = deeper(0);
 }
 
 HERE(exit)
@@ -124,7 +138,7 @@ static const struct {
 	{ "fpe", fpe_here },	   { "ill", ill_here },	    { "trap", trap_here },
 	{ "exit", exit_here },	   { "done", done_here },   { "wait", wait_here },
 	{ "spin", spin_here },	   { "leave", leave_here }, { "handled", handled_here },
-	{ "helper", helper_here },
+	{ "helper", helper_here }, { "deep", deep_here },
 };
 
 NOINLINE static void middle(const char *way)
@@ -189,7 +203,7 @@ int main(int argc, char *argv[])
 	const char *way = argc > 1 ? argv[1] : "";
 	pthread_t tid;
 
-	alarm(60);
+	alarm(300);
 	if (getenv("TARGET_NONDUMPABLE"))
 		prctl(PR_SET_DUMPABLE, 0);
 	if (!strcmp(way, "brood"))
