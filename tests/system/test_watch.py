@@ -5,12 +5,14 @@ import glob
 import os
 import re
 import resource
+import secrets
 import shutil
 import signal
 import subprocess
 import sys
 import time
 
+import containers
 import pythons
 from daemons import Daemon, ask, get, metrics_of, token_file
 from harness import CAPS, Skip, check, test
@@ -283,6 +285,31 @@ hoard([])
     text = watch.end(stop=False).only(process.pid)
     check(re.match(r"python3\S* \(pid %d\) was killed by the kernel: cgroup limit 64 MiB, used 6[34](\.\d+)? MiB" %
                    process.pid, text), text)
+    context.note(text.split("\n", 1)[0])
+
+
+@test(modes=CAPS, lock="pods")
+def in_a_pod(context):
+    """A death has the names of its pod; the end of the pod, and of all that is left in it, is none."""
+    namespace = "ml-" + secrets.token_hex(3)
+    containerd = containers.start(context)
+    layer = containers.base_layer()
+    layer.program(context.helper("deaths", "deaths.c", "-pthread", "-DTARGET_MAIN"), "/app/deaths")
+    box = containerd.run(containerd.image("deaths", [layer]), ["/app/deaths", "leave"], pod=containers.Pod("dies-0", namespace))
+    box.execute("/app/deaths", "wait")
+    watch = Watch(context, "--pod", namespace + "/dies-*")
+    box.ask("/app/deaths", "segv", env={"DEATHS_DELAY": "2"})
+    containerd.ctr("tasks", "kill", "--signal", "SIGTERM", box.id)
+    wait_for(lambda: not box.alive(), "the end of the pod")
+    watch.end()
+    check(len(watch.summaries) == 1, "%s" % watch.summaries)
+    [(pid, [text])] = watch.summaries.items()
+    check(text.startswith("deaths (pid %d, %s/dies-0/ray-worker) died of SIGSEGV in segv_here (deaths).\n" % (pid, namespace)), text)
+    check(re.search(r"^process .*, pid \d+ in its container$", text, re.MULTILINE), text)
+    check(re.search(r"^pod +dies-0$", text, re.MULTILINE), text)
+    known_chain(*[(frames, "segv_here") for frames in stacks(text).values()][0])
+    deaths, ends = watch.counted()
+    check(deaths == 1 and ends >= 2, watch.log())
     context.note(text.split("\n", 1)[0])
 
 

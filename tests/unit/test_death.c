@@ -26,9 +26,10 @@ struct judged {
 	uint32_t asked, asked_by, asked_flags; /* a signal before the end; 0: none */
 	uint64_t asked_ago_ns;
 	uint32_t fault, fault_by;
+	uint64_t fault_ago_ns;
 	uint32_t kill_by, kill_flags; /* SIGKILL; 0: none */
 	const char *killer;
-	bool helper, taken;
+	bool helper, taken, ray;
 	enum death_kind kind;
 	uint32_t by; /* pid; 0: none */
 };
@@ -50,6 +51,9 @@ static struct bpfprof_kill_event event_of(uint32_t number, uint32_t sender, uint
 static const struct judged ends[] = {
 	{ .name = "as planned", .kind = DEATH_NONE },
 	{ .name = "exit code", .status = CODE(3), .kind = DEATH_EXIT },
+	{ .name = "Ray ends a worker", .status = CODE(1), .ray = true, .kind = DEATH_NONE },
+	{ .name = "a Ray worker's own code", .status = CODE(3), .ray = true, .kind = DEATH_EXIT },
+	{ .name = "a Ray worker's fault", .status = SIGSEGV, .ray = true, .kind = DEATH_SIGNAL },
 	{ .name = "a tool's exit code", .status = CODE(1), .helper = true, .kind = DEATH_NONE },
 	{ .name = "fault", .status = SIGSEGV | 0x80, .kind = DEATH_SIGNAL },
 	{ .name = "a tool's fault", .status = SIGSEGV, .helper = true, .kind = DEATH_SIGNAL },
@@ -59,6 +63,12 @@ static const struct judged ends[] = {
 	  .fault_by = STRANGER,
 	  .kind = DEATH_KILLED,
 	  .by = STRANGER },
+	{ .name = "a fault of another long ago",
+	  .status = SIGSEGV,
+	  .fault = SIGSEGV,
+	  .fault_by = STRANGER,
+	  .fault_ago_ns = 121 * SECOND,
+	  .kind = DEATH_SIGNAL },
 	{ .name = "another fault than the sent one",
 	  .status = SIGABRT,
 	  .fault = SIGSEGV,
@@ -183,13 +193,15 @@ Test(death, judge)
 					     .status = c->status,
 					     .ts_ns = NOW,
 					     .helper = c->helper,
-					     .taken = c->taken };
+					     .taken = c->taken,
+					     .ray = c->ray };
 
 		if (c->asked)
 			facts.asked = event_of(c->asked, c->asked_by, c->asked_flags,
 					       c->asked_ago_ns ?: SECOND, NULL);
 		if (c->fault)
-			facts.fault = event_of(c->fault, c->fault_by, 0, 1, NULL);
+			facts.fault =
+				event_of(c->fault, c->fault_by, 0, c->fault_ago_ns ?: 1, NULL);
 		if (c->kill_by)
 			facts.kill = event_of(SIGKILL, c->kill_by, c->kill_flags, 1, c->killer);
 		cr_expect_eq(death_judge(&facts, &by), c->kind, "%s", c->name);

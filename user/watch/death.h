@@ -34,6 +34,7 @@ struct death_facts {
 	uint64_t ts_ns;
 	/* The last signals that others sent: one that asks for the end, any other one, SIGKILL. ts_ns 0: none. */
 	struct bpfprof_kill_event asked, fault, kill;
+	bool ray; /* a Ray worker, which ends with code 1 whenever Ray ends it */
 	bool taken; /* a Ray worker in a task, whose raylet is not about to end itself */
 	bool helper; /* a program that its watched parent has started, and whose exit code the parent reads */
 };

@@ -10,9 +10,14 @@
 #define ASKED_NS (120 * NS_PER_SECOND)
 #define SIGNAL_BITS 0x7f
 
+static bool is_recent(const struct bpfprof_kill_event *event, uint64_t ns)
+{
+	return event->rec.ts_ns && ns - event->rec.ts_ns < ASKED_NS;
+}
+
 bool death_is_asked(const struct death_facts *facts, uint64_t ns)
 {
-	return facts->asked.rec.ts_ns && ns - facts->asked.rec.ts_ns < ASKED_NS;
+	return is_recent(&facts->asked, ns);
 }
 
 static bool is_raylet(const struct bpfprof_kill_event *event)
@@ -61,11 +66,11 @@ enum death_kind death_judge(const struct death_facts *facts,
 			    const struct bpfprof_kill_event **ret_by)
 {
 	const struct bpfprof_kill_event *asked = &facts->asked;
-	uint32_t signal = facts->status & SIGNAL_BITS;
+	uint32_t signal = facts->status & SIGNAL_BITS, code = facts->status >> 8 & 0xff;
 	enum death_kind kind;
 
 	*ret_by = NULL;
-	if (!signal && !(facts->status >> 8 & 0xff))
+	if (!signal && !code)
 		return DEATH_NONE;
 	if (signal == SIGKILL) {
 		kind = judge_kill(facts);
@@ -80,13 +85,19 @@ enum death_kind death_judge(const struct death_facts *facts,
 		*ret_by = asked;
 		return DEATH_KILLED;
 	}
-	if (signal && facts->fault.rec.ts_ns && facts->fault.signal == signal &&
+	if (signal && is_recent(&facts->fault, facts->ts_ns) && facts->fault.signal == signal &&
 	    !(facts->fault.flags & BPFPROF_KILL_KERNEL)) {
 		*ret_by = &facts->fault;
 		return DEATH_KILLED;
 	}
 	if (signal)
 		return DEATH_SIGNAL;
+	/*
+	 * Ray ends workers by a message (ray.kill(), the end of a job, idle ones), and they exit with code 1. An
+	 * exception of a task goes to its caller instead.
+	 */
+	if (facts->ray && code == 1)
+		return DEATH_NONE;
 	/* grep ends with 1 if it finds nothing. */
 	return facts->helper ? DEATH_NONE : DEATH_EXIT;
 }

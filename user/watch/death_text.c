@@ -104,19 +104,22 @@ static bool is_of_system(const struct profile *profile, const struct profile_loc
 
 /*
  * The frame that a colleague would name: the innermost line of Python of the program itself, else of any Python,
- * else the innermost function of the program's own code, else the leaf. NULL: the stack has no frame.
+ * else the innermost function of the program's own code, else the leaf. A line of Python outside of one whose code has
+ * no name would be the wrong one. NULL: the stack has no frame.
  */
 static const struct profile_location *place_of(const struct profile *profile,
 					       const struct profile_sample *sample)
 {
 	const struct profile_location *python = NULL, *native = NULL, *leaf = NULL, *loc;
+	bool nameless = false;
 	uint32_t at;
 
 	stack_each(at, profile->stack_callers, sample->stack) {
 		loc = profile_frame(profile, at);
-		if (loc->kind == LOCATION_PYTHON && !is_of_system(profile, loc))
+		nameless |= loc->kind == LOCATION_PYTHON && !loc->file;
+		if (loc->kind == LOCATION_PYTHON && !nameless && !is_of_system(profile, loc))
 			return loc;
-		if (loc->kind == LOCATION_PYTHON && !python)
+		if (loc->kind == LOCATION_PYTHON && !nameless && !python)
 			python = loc;
 		if (loc->kind != LOCATION_NATIVE)
 			continue;

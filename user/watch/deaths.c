@@ -496,6 +496,7 @@ static void ended(struct deaths *deaths, const struct bpfprof_task_id *task,
 	facts.pid = task->pid;
 	facts.status = end->status;
 	facts.ts_ns = end->ts_ns;
+	facts.ray = labels.title;
 	facts.taken = is_taken(deaths, end, &labels);
 	facts.helper = is_helper(deaths, task, end,
 				 processes_find(deaths->sampler->reader.processes, task->pid));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Dies in the way that its argument says, once standard input has a line or ends: main > outer > middle > NAME_here.
+ * Dies in the way that its argument says, once standard input has a line or ends, or after DEATHS_DELAY seconds: main > outer > middle > NAME_here.
  * "thread-NAME" does so in a thread, "raise-NAME" has a handler on its own stack that raises the signal again.
  */
 #include "target.h"
@@ -208,7 +208,10 @@ int main(int argc, char *argv[])
 		prctl(PR_SET_DUMPABLE, 0);
 	if (!strcmp(way, "brood"))
 		brood(argc > 2 ? atoi(argv[2]) : 1);
-	getchar();
+	if (getenv("DEATHS_DELAY"))
+		sleep((unsigned int)atoi(getenv("DEATHS_DELAY")));
+	else
+		getchar();
 	if (!strncmp(way, "raise-", 6))
 		handlers_set();
 	if (!strncmp(way, "thread-", 7)) {
