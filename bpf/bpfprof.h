@@ -41,6 +41,8 @@
 #define BPFPROF_SAMPLE_GAP 4096U /* tick while the device of the process is idle */
 #define BPFPROF_SAMPLE_PAGE 8192U /* not of the clock: the thread allocates a page */
 #define BPFPROF_SAMPLE_BLOCK 16384U /* not of the clock: the thread has allocated a block */
+#define BPFPROF_SAMPLE_SIGNAL 32768U /* not of the clock: the thread takes a deadly signal */
+#define BPFPROF_SAMPLE_HANDLED 65536U /* SIGNAL: the program has a handler for it */
 
 struct bpfprof_sample {
 	struct bpfprof_record rec;
@@ -61,6 +63,10 @@ struct bpfprof_sample {
 	union {
 		__u64 runnable_ns; /* WAIT: the part of period_ns in which only a CPU was missing */
 		__u64 block_bytes; /* BLOCK: its size */
+		struct {
+			__u32 number;
+			__s32 code; /* si_code: more than 0: the kernel sent it */
+		} signal; /* SIGNAL */
 	};
 	/* GIL_WAIT: last holder when the wait ended, 0: not known; WAKER: the woken thread */
 	__u32 holder_tid;
@@ -72,6 +78,7 @@ struct bpfprof_sample {
 		__u64 gap_ns;
 		__u64 page; /* PAGE: its key in the map held_pages (page_sample.h) */
 		__u64 block; /* BLOCK: its id in the map held_blocks (allocations.h) */
+		__u64 fault_va; /* SIGNAL: si_addr, if the thread caused it by its own access */
 	};
 	__u16 nr_awaiters; /* words of the awaiting tasks, behind all frames */
 	__u16 await_at; /* Python frames up to that of the running task's coroutine; 0: none */
@@ -121,11 +128,11 @@ struct bpfprof_process_event { /* EXEC, EXIT, RENAME, MMAP */
 	struct bpfprof_record rec;
 	struct bpfprof_task_id task;
 	char comm[BPFPROF_COMM_LEN];
-	__u64 va; /* MMAP: start of the range; EXIT: exit code */
+	__u64 va; /* MMAP: start of the range; EXIT of the last thread: what wait(2) reports of the process */
 	__u64 len;
 	__u64 cpu_ns; /* EXIT of the last thread: CPU time of the thread group */
 	__u32 flags; /* EXIT: 1 = last thread of its group; MMAP: 1 = overlaps a known mapping */
-	__u32 pad;
+	__u32 parent; /* EXIT: pid of the parent; else 0 */
 	struct bpfprof_ns_context ns_context; /* EXEC: as after the exec; else 0 */
 };
 
@@ -137,7 +144,7 @@ struct bpfprof_fork_event {
 	struct bpfprof_ns_context ns_context; /* of the child */
 };
 
-struct bpfprof_kill_event { /* KILL: SIGKILL was sent to a process */
+struct bpfprof_kill_event { /* KILL: SIGKILL, or with cfg.deaths another deadly signal of another process, was sent to a process */
 	struct bpfprof_record rec;
 	__u32 pid; /* of the process */
 	__u32 sender; /* pid of the process that ran: with KILL_KERNEL it may be any */
@@ -147,10 +154,16 @@ struct bpfprof_kill_event { /* KILL: SIGKILL was sent to a process */
 	/* The cgroup, of that of the process and those above it, with the least left; 0: no limit is known. */
 	__u64 cgroup_max_bytes;
 	__u64 cgroup_used_bytes; /* then */
+	__u32 signal; /* its number */
+	__u32 parent; /* pid of the parent of the process */
+	__u64 start_ns; /* of the process; 0: not known */
 };
 
 #define BPFPROF_KILL_KERNEL 1U /* the kernel sent it */
 #define BPFPROF_KILL_OOM 2U /* the OOM killer; a second event, after that of the signal */
+#define BPFPROF_KILL_OUTSIDE 4U /* the sender lives in another pid namespace: it runs containers */
+/* The first process of the pid namespace has ended, and the kernel ends all others. */
+#define BPFPROF_KILL_NAMESPACE 8U
 
 /* TITLE: a thread of a Ray worker has written a title and taken its beginning as its name. */
 struct bpfprof_title_event {

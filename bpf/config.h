@@ -66,7 +66,7 @@ struct bpfprof_cfg {
 	__u32 few_scratches;
 	__u32 gaps_alone; /* 1: the clock samples only processes with an idle device (SAMPLE_GAP) */
 	__u32 async; /* 1: samples have the tasks of asyncio that await the running one */
-	__u32 pad;
+	__u32 deaths; /* 1: KILL events of all deadly signals, not only of SIGKILL */
 };
 
 /* Entry of the per-CPU pc cache. */

@@ -5,6 +5,7 @@
 char LICENSE[] SEC("license") = "GPL";
 
 #define MAP_ANONYMOUS 0x20
+#define SIGNAL_GROUP_EXIT 4 /* include/linux/sched/signal.h */
 
 static __always_inline bool is_target(__u32 pid)
 {
@@ -26,7 +27,7 @@ static __always_inline struct bpfprof_process_event *event_new(__u32 kind, struc
 	e->len = 0;
 	e->cpu_ns = 0;
 	e->flags = 0;
-	e->pad = 0;
+	e->parent = 0;
 	e->ns_context.mnt_ns = 0;
 	e->ns_context.pod_pid = 0;
 	e->ns_context.agent_pid = 0;
@@ -102,6 +103,14 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
 	return 0;
 }
 
+/* What wait(2) reports: the end of the group, or else that of its first thread. */
+static __always_inline __u32 wait_status(struct task_struct *task, struct signal_struct *signal)
+{
+	if (BPF_CORE_READ(signal, flags) & SIGNAL_GROUP_EXIT)
+		return BPF_CORE_READ(signal, group_exit_code);
+	return BPF_CORE_READ(task, group_leader, exit_code);
+}
+
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(process_exit, struct task_struct *task)
 {
@@ -115,7 +124,8 @@ int BPF_PROG(process_exit, struct task_struct *task)
 	e = event_new(BPFPROF_KIND_EXIT, task);
 	if (e) {
 		e->cpu_ns = BPF_CORE_READ(signal, sum_sched_runtime) + task->se.sum_exec_runtime;
-		e->va = task->exit_code;
+		e->va = wait_status(task, signal);
+		e->parent = BPF_CORE_READ(task, real_parent, tgid);
 		e->flags = 1;
 		bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 	}

@@ -303,6 +303,20 @@ def judge_memory(results):
     return Check(got.case, got, problem=problem, note=", ".join(notes))
 
 
+def judge_deaths(results):
+    """The sentence of a death, and its whole stack from the signal before the handler ran."""
+    got = Recording(results, "deaths-caps")
+    if got.status != 0:
+        return Check(got.case, got, problem=f"exit {got.status}: {first_error(got)}")
+    frames = [line.split(" (")[0].strip() for line in got.out if line.startswith("    ")]
+    chain, problem = ["segv_here", "middle", "outer", "main"], None
+    if not any(re.match(r"deaths \(pid \d+\) died of SIGSEGV in segv_here \(deaths\)\.$", line) for line in got.out):
+        problem = f"no sentence: {' | '.join(got.out)[:300]}"
+    elif frames[:4] != chain or "raise_again" not in frames:
+        problem = f"frames {frames}"
+    return Check(got.case, got, problem=problem, note=" < ".join(frames[:4]))
+
+
 def judge_wall(results, how):
     """A shell and a sleeper: each has all of its time, where it waited."""
     got = Recording(results, how + "-caps")

@@ -39,6 +39,7 @@
 #include "profile/ray_calls.h"
 #include "profile/thread_times.h"
 #include "tasks/task_trace.h"
+#include "watch/deaths.h"
 
 #define PAGE "docs/counters.md"
 #define MARK "<!-- counters: "
@@ -72,6 +73,7 @@ static const struct counter *const tables[] = {
 	gpu_memory_log_counters,
 	gpu_memory_moments_counters,
 	memory_counters,
+	deaths_counters,
 	allocation_counters,
 	record_timeline_counters,
 	task_trace_counters,

@@ -16,7 +16,7 @@ static struct memory_answer answer_of(struct held_row *rows, struct memory_accou
 static struct bpfprof_kill_event event_of(uint32_t pid, uint32_t flags)
 {
 	return (struct bpfprof_kill_event){
-		.pid = pid, .sender = 9, .comm = "sender", .flags = flags
+		.pid = pid, .sender = 9, .comm = "sender", .flags = flags, .signal = 9
 	};
 }
 

@@ -178,15 +178,20 @@ Test(remote_profile_query, bound)
 
 Test(remote_profile_query, paths)
 {
-	static const char *const good[] = { "",
-					    "latest.pb.gz",
-					    "latest.html",
-					    "cpu-20261121T144600Z-60s.pb.gz",
-					    "cpu-20261121T144600Z-60s-1.folded",
-					    "ml/",
-					    "ml/pod-0/",
-					    "ml/pod-0/latest.folded",
-					    "ml/cpu-20261121T144600Z-60s.html" };
+	static const char *const good[] = {
+		"",
+		"latest.pb.gz",
+		"latest.html",
+		"cpu-20261121T144600Z-60s.pb.gz",
+		"cpu-20261121T144600Z-60s-1.folded",
+		"ml/",
+		"ml/pod-0/",
+		"ml/pod-0/latest.folded",
+		"ml/cpu-20261121T144600Z-60s.html",
+		"oom-20261121T144600Z-1.txt",
+		"death-20261121T144600Z-a-1/",
+		"death-20261121T144600Z-a-1/summary.txt",
+	};
 	static const char *const bad[] = {
 		"/",
 		"//",
@@ -209,6 +214,12 @@ Test(remote_profile_query, paths)
 		"a/b/c/latest.html",
 		"a\n/latest.html",
 		"a\177/",
+		"summary.txt",
+		"ml/summary.txt",
+		"death-20261121T144600Z-a-1",
+		"death-20261121T144600Z-a-1/passwd",
+		"death-20261121T144600Z-a-1/../summary.txt",
+		"ml/death-20261121T144600Z-a-1/summary.txt",
 	};
 	char longest[400];
 	size_t i;

@@ -73,6 +73,11 @@ static void on_sample(struct sampler *sampler, const struct sample_view *view)
 		sampler_emit(sampler, &event);
 		return;
 	}
+	if (view->sample->flags & BPFPROF_SAMPLE_SIGNAL) {
+		event.kind = EVENT_SIGNAL;
+		sampler_emit(sampler, &event);
+		return;
+	}
 	if (view->sample->flags & BPFPROF_SAMPLE_GAP) {
 		event.kind = EVENT_GAP;
 		sampler_emit(sampler, &event);
@@ -113,10 +118,12 @@ static void on_event(void *arg, const struct event *event)
 			worker_steps_window(sampler->steps, event->window);
 		return;
 	case EVENT_EXIT:
-		session_target_remove(&sampler->reader.session, (pid_t)event->task->pid);
 		if (sampler->steps)
 			worker_steps_exit(sampler->steps, event->task);
-		break;
+		/* Observers may ask whether it was a target. */
+		sampler_emit(sampler, event);
+		session_target_remove(&sampler->reader.session, (pid_t)event->task->pid);
+		return;
 	case EVENT_TITLE:
 		if (sampler->steps)
 			worker_steps_title(sampler->steps, event->title, event->process);

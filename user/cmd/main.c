@@ -22,13 +22,15 @@
 #include "options/gpu_options.h"
 #include "options/memory_options.h"
 #include "options/options.h"
+#include "options/watch_options.h"
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 #define MESSAGE_MAX 4096
 #define HELP_MAX 65536
 
 static const char usage[] =
-	"Usage: bpfprof record|top|dump|gpu|memory|report|daemon|doctor|clock|cluster [FLAG]..., "
+	"Usage: bpfprof record|top|dump|gpu|memory|watch|report|daemon|doctor|clock|cluster "
+	"[FLAG]..., "
 	"bpfprof "
 	"--help, bpfprof --version\n";
 
@@ -58,6 +60,7 @@ union any_options {
 	struct dump_options dump;
 	struct gpu_options gpu;
 	struct memory_options memory;
+	struct watch_options watch;
 	struct report_options report;
 	struct doctor_options doctor;
 };
@@ -92,6 +95,12 @@ static int run_memory(const union any_options *options)
 	return memory_run(&options->memory);
 }
 
+static int run_watch(const union any_options *options)
+{
+	set_verbose(options->watch.verbose);
+	return watch_run(&options->watch);
+}
+
 static int run_report(const union any_options *options)
 {
 	return report_run(&options->report);
@@ -124,6 +133,8 @@ static const struct command {
 	  "show CUDA and NCCL calls: launches, bytes, waiting, memory" },
 	{ "memory", &memory_flags, run_memory,
 	  "show which functions hold the resident memory of processes" },
+	{ "watch", &watch_flags, run_watch,
+	  "say why processes die: the signal, the stack, and the killer" },
 	{ "report", &report_flags, run_report,
 	  "tables of stored profiles; merge and convert them; which NCCL rank is slow" },
 	{ "daemon", &daemon_flags, NULL, "write a profile of the machine per minute, for ever" },
@@ -186,6 +197,7 @@ static void main_help(struct buf *dst)
 		"  bpfprof dump -p 1234\n"
 		"  bpfprof gpu -p 1234\n"
 		"  bpfprof memory -p 1234 -d 60\n"
+		"  bpfprof watch -p 1234\n"
 		"  bpfprof daemon --output /var/lib/bpfprof\n"
 		"\n"
 		"Exit status: 0 done, 1 failed, 2 wrong command, flag or value, 3 a privilege or\n"

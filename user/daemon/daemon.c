@@ -38,6 +38,7 @@
 #define CALL_KEYS 2048 /* of one process: the tables have room for eight workers with as many */
 #define PAGES_BYTES (16ULL << 20) /* --memory: its maps, the pages of the sample, their stacks */
 #define CALLS_BYTES (10ULL << 20) /* --gpu: its maps, and the tables of calls */
+#define DEATHS_BYTES (4ULL << 20) /* --watch: names and stacks of processes, deaths that wait */
 #define WAITS_BYTES (14ULL << 20) /* --wall: its maps, and reading the stacks of threads */
 #define TIMES_BYTES                                                                                \
 	(2ULL << 20) /* of that, the times of threads; more of them take room from stacks */
@@ -260,16 +261,24 @@ static bool on_signals(struct daemon *daemon, int fd)
 
 static void sweep(struct daemon *daemon)
 {
-	const struct aggregate *aggregates[3 + REMOTE_PROFILE_MAX_PROFILES] = {
+	const struct aggregate *aggregates[4 + REMOTE_PROFILE_MAX_PROFILES + DEATHS_MAX_WAITING] = {
 		daemon->running.aggregate
 	};
+	struct aggregate *stacks = NULL;
 	size_t nr = 1 + remote_profile_aggregates(daemon, aggregates + 1);
 
 	if (daemon->options->capture.session.gpu)
 		aggregates[nr++] = daemon->calls.watch.aggregate;
 	if (daemon->options->capture.session.pages)
 		aggregates[nr++] = daemon->pages.aggregate;
+	if (daemon->options->capture.session.deaths) {
+		nr += deaths_waiting(&daemon->deaths.seen, aggregates + nr);
+		stacks = deaths_stacks(&daemon->deaths.seen);
+	}
+	if (stacks)
+		aggregates[nr++] = stacks;
 	sampler_sweep(&daemon->sampler, aggregates, nr);
+	aggregate_free(stacks);
 	daemon->sweep_due = false;
 }
 
@@ -336,6 +345,7 @@ static void loop(struct daemon *daemon, int signal_fd)
 				       aggregate_unused_bytes(daemon->running.aggregate), now_ns))
 			aggregate_freeze(daemon->running.aggregate, AGGREGATE_MIN_BYTES);
 		pages_run(daemon, now_ns);
+		daemon_deaths_run(daemon, now_ns);
 		push_watch(daemon);
 		refusals_log(daemon, now_ns);
 		if ((daemon->http && http_is_pending(daemon->http)) || calls_run(daemon, now_ns))
@@ -378,6 +388,7 @@ static int finish(struct daemon *daemon, int signal_fd)
 	service_notify("STOPPING=1");
 	daemon_waits_end(daemon);
 	sampler_stop(&daemon->sampler);
+	daemon_deaths_end(daemon);
 	if (!writer_finish(daemon, signal_fd))
 		return EXIT_FAILED;
 	if (daemon->ended.aggregate && (writer_start(daemon) || !writer_finish(daemon, signal_fd)))
@@ -415,6 +426,8 @@ static void memory_share(struct daemon *daemon)
 		fixed += CALLS_BYTES;
 	if (daemon->options->capture.session.pages)
 		fixed += PAGES_BYTES;
+	if (daemon->options->capture.session.deaths)
+		fixed += DEATHS_BYTES;
 	if (daemon->options->capture.session.waits)
 		fixed += WAITS_BYTES;
 	if (bytes < fixed + VARIABLE_MIN_BYTES) {
@@ -610,6 +623,7 @@ static int run(struct daemon *daemon, int signal_fd)
 		status = pages_open(daemon);
 	if (status)
 		return status;
+	daemon_deaths_open(daemon);
 	status = sampler_start(&daemon->sampler);
 	if (!status)
 		status = filter_start(daemon);
@@ -617,6 +631,7 @@ static int run(struct daemon *daemon, int signal_fd)
 		status = pages_start(daemon);
 	if (status)
 		return status;
+	daemon_deaths_start(daemon);
 	daemon->running.start_ns = time_monotonic_ns();
 	daemon->running.offset_ns = offset_now();
 	if (interval_begin(daemon, &daemon->running, daemon->running.start_ns) ||
@@ -676,6 +691,7 @@ int daemon_run(struct daemon_options *options, int argc, char *const argv[])
 			process_filter_close(&daemon.filter, &daemon.sampler);
 		calls_close(&daemon);
 		background_pause(daemon.sampler.background);
+		daemon_deaths_close(&daemon);
 		memory_monitor_close(&daemon.pages);
 		sampler_close(&daemon.sampler);
 	}

@@ -35,6 +35,7 @@
 #include "memory/monitor.h"
 #include "options/config.h"
 #include "profile/stats.h"
+#include "watch/deaths.h"
 
 struct aggregate;
 struct http;
@@ -138,6 +139,17 @@ struct daemon_calls {
 	uint64_t look_ns;
 };
 
+/* --watch. */
+struct daemon_deaths {
+	struct deaths seen;
+	bool learns; /* a job learns processes, or is about to */
+	pid_t pid; /* of the child that writes; 0: none runs */
+	uint64_t child_ns; /* when it was started */
+	uint64_t hour_ns, nr_hour; /* deaths that were written in this hour */
+	uint64_t nr_over; /* deaths over the limit of an hour */
+	uint64_t said_ns, nr_said; /* of deaths that were not written */
+};
+
 struct daemon {
 	struct daemon_options *options;
 	char *output; /* the folder */
@@ -160,6 +172,7 @@ struct daemon {
 	struct remote_memory memories[REMOTE_MEMORY_MAX]; /* recordings that they began */
 	struct daemon_calls calls;
 	struct memory_monitor pages; /* --memory */
+	struct daemon_deaths deaths; /* --watch */
 	struct thread_times *times; /* NULL without --wall */
 	struct http *http; /* NULL: does not listen */
 	struct buf metrics; /* the answer to /metrics that was made at metrics_ns */
@@ -211,6 +224,17 @@ void kills_write(struct daemon *daemon, const struct profile *memory);
 bool kills_is_file(const char *name);
 /* The child has what it needs: stacks that hold nothing now are forgotten. */
 void pages_next(struct daemon *daemon);
+
+/* daemon_deaths.c. Without --watch these do nothing. */
+void daemon_deaths_open(struct daemon *daemon); /* sampler_start() must follow */
+void daemon_deaths_start(struct daemon *daemon); /* after it */
+void daemon_deaths_run(struct daemon *daemon, uint64_t now_ns); /* must be called often */
+void daemon_deaths_end(struct daemon *daemon); /* after sampler_stop(): writes what is left */
+void daemon_deaths_close(struct daemon *daemon);
+void daemon_deaths_metrics(struct buf *dst, const struct daemon *daemon);
+bool deaths_is_file(const char *name); /* in a folder of a death */
+bool deaths_is_path(
+	const char *path); /* of such a file below the folder of the daemon, or FOLDER/ */
 
 /*
  * daemon_waits.c. Without --wall these do nothing. The first interval must have an aggregate, and gets

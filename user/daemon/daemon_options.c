@@ -167,6 +167,10 @@ static const struct flag rows[] = {
 	  "which functions hold resident memory, too: memory-...\nfiles beside cpu-...; 16 MiB "
 	  "more are used",
 	  FLAG_BOOL, AT(capture.session.pages) },
+	{ "watch", NULL,
+	  "deaths of processes of Ray, of ranks and of CUDA, or of\n"
+	  "those of the filters, too: folders death-... beside cpu-...",
+	  FLAG_BOOL, AT(capture.session.deaths) },
 	{ "wall", NULL, "all time of threads, running and waiting, and what\nthey wait for",
 	  FLAG_SET, AT(capture.session.waits), .min = SESSION_WALL },
 	{ "parked", NULL, "--wall: stacks of idle pool threads and pollers too,\nnot only [parked]",

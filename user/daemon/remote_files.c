@@ -75,7 +75,7 @@ static int folder_find(const char *root, const char *path, const char **leaf)
 }
 
 /* latest.* leads to a set of the same folder, or nowhere. */
-static int file_open(int folder_fd, const char *leaf)
+static int file_open(int folder_fd, const char *leaf, bool of_death)
 {
 	struct store_name parsed;
 	char target[STORE_NAME_MAX];
@@ -90,7 +90,8 @@ static int file_open(int folder_fd, const char *leaf)
 		target[len] = 0;
 		leaf = target;
 	}
-	if (!store_name_parse(&parsed, leaf) && !kills_is_file(leaf))
+	if (!store_name_parse(&parsed, leaf) && !kills_is_file(leaf) &&
+	    !(of_death && deaths_is_file(leaf)))
 		return -ENOENT;
 	fd = openat(folder_fd, leaf, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
@@ -102,9 +103,9 @@ static int file_open(int folder_fd, const char *leaf)
 	return fd;
 }
 
-static bool file_send(int folder_fd, const char *leaf, int to)
+static bool file_send(int folder_fd, const char *leaf, bool of_death, int to)
 {
-	__cleanup(close_fd) int fd = file_open(folder_fd, leaf);
+	__cleanup(close_fd) int fd = file_open(folder_fd, leaf, of_death);
 	struct remote_profile_head head = { .status = 200 };
 	static char bytes[COPY_BYTES];
 	struct stat st;
@@ -130,7 +131,7 @@ static bool is_printable(const char *name)
 }
 
 /* Finished files, links latest.*, and folders that have such files. */
-static bool is_listed(int folder_fd, const char *name, bool folders, bool *is_folder)
+static bool is_listed(int folder_fd, const char *name, bool folders, bool of_death, bool *is_folder)
 {
 	struct store_name parsed;
 	struct stat st;
@@ -139,7 +140,8 @@ static bool is_listed(int folder_fd, const char *name, bool folders, bool *is_fo
 	if (*name == '.' || fstatat(folder_fd, name, &st, AT_SYMLINK_NOFOLLOW))
 		return false;
 	if (S_ISREG(st.st_mode))
-		return store_name_parse(&parsed, name) || kills_is_file(name);
+		return store_name_parse(&parsed, name) || kills_is_file(name) ||
+		       (of_death && deaths_is_file(name));
 	if (S_ISLNK(st.st_mode))
 		return store_is_latest(name);
 	*is_folder = S_ISDIR(st.st_mode);
@@ -167,7 +169,7 @@ static bool list_send(char **names, size_t nr, int to)
 	return true;
 }
 
-static bool folder_send(int folder_fd, bool folders, int to)
+static bool folder_send(int folder_fd, bool folders, bool of_death, int to)
 {
 	int fd = openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	char **names = calloc(MAX_NAMES, sizeof(*names));
@@ -179,7 +181,7 @@ static bool folder_send(int folder_fd, bool folders, int to)
 	if (!dir || !names)
 		return refuse(to, 500, strerror(errno));
 	while (nr < MAX_NAMES && (entry = readdir(dir)))
-		if (is_listed(folder_fd, entry->d_name, folders, &is_folder) &&
+		if (is_listed(folder_fd, entry->d_name, folders, of_death, &is_folder) &&
 		    asprintf(&names[nr], "%s%s", entry->d_name, is_folder ? "/" : "") >= 0)
 			nr++;
 	qsort(names, nr, sizeof(*names), compare_names);
@@ -190,12 +192,13 @@ bool remote_profile_files_write(struct remote_profile_job *job, int to)
 {
 	const char *leaf = "", *at;
 	__cleanup(close_fd) int folder_fd = folder_find(job->daemon->output, job->path, &leaf);
+	bool of_death = deaths_is_path(job->path);
 	unsigned int depth = 0;
 
 	if (folder_fd < 0)
 		return refuse(to, NOT_FOUND, "no such folder");
 	for (at = job->path; *at; at++)
 		depth += *at == '/';
-	return *leaf ? file_send(folder_fd, leaf, to)
-		     : folder_send(folder_fd, depth < DEPTH_MAX, to);
+	return *leaf ? file_send(folder_fd, leaf, of_death, to)
+		     : folder_send(folder_fd, depth < DEPTH_MAX, of_death, to);
 }

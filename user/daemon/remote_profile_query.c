@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "base/time.h"
+#include "daemon/daemon.h"
 #include "daemon/store.h"
 #include "options/flag.h"
 #include "options/values.h"
@@ -321,10 +322,13 @@ int remote_profile_path_check(const char *path)
 	unsigned int depth;
 	size_t len, i;
 
+	if (deaths_is_path(path))
+		return 0;
 	for (depth = 0; depth < PATH_DEPTH; depth++) {
 		len = strcspn(path, "/");
 		if (!path[len])
-			return !len || store_is_latest(path) || store_name_parse(&name, path)
+			return !len || store_is_latest(path) || store_name_parse(&name, path) ||
+					       kills_is_file(path)
 				       ? 0
 				       : -ENOENT;
 		if (!len || len > NAME_MAX || *path == '.')

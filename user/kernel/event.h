@@ -8,6 +8,7 @@
  * passes them to its observers. All pointers in an event are borrowed during the call.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,13 +38,14 @@ enum event_kind {
 	EVENT_WAITER, /* waiter: a thread has ended; these times are in no sample */
 	EVENT_PAGE_MOVED, /* page_moved: a thread of the kernel freed a page */
 	EVENT_BLOCK_FREED, /* block_freed: a block of the sample has ended */
-	EVENT_KILL, /* kill: SIGKILL was sent to a process */
+	EVENT_KILL, /* kill: a deadly signal was sent to a process */
 	EVENT_WINDOW, /* window: cudaProfilerStart or cudaProfilerStop */
 	/* Made by the sampler only. */
 	EVENT_CALL_STACK, /* input, call_stack: the stack of a hooked call */
 	EVENT_GAP, /* input: a sample of a process whose device is idle */
 	EVENT_PAGE, /* input: a thread allocates the page of the sample */
 	EVENT_BLOCK, /* input: a thread has allocated the block of the sample */
+	EVENT_SIGNAL, /* input: a thread takes a deadly signal */
 	EVENT_THREAD_END, /* input, rest: a thread has ended; rest is in no sample */
 	EVENT_TASKS, /* input, task_time: tasks of asyncio had the stack of input for some time */
 	/*
@@ -73,6 +75,10 @@ struct sample_view {
 struct process_end {
 	uint64_t ts_ns; /* time of the end; or when it was found, if its event was lost */
 	uint64_t cpu_ns; /* CPU time of its whole life; 0 if its event was lost */
+	bool known; /* the rest is; false if its event was lost */
+	uint32_t status; /* as wait(2) reports it */
+	uint32_t parent; /* pid in the outermost pid namespace */
+	char comm[BPFPROF_COMM_LEN]; /* of its last thread */
 };
 
 struct event {

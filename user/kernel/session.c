@@ -175,6 +175,7 @@ static void config_set(struct session *session)
 	cfg->call_keys = options->call_keys ? options->call_keys : CALL_KEYS;
 	cfg->wall = options->waits == SESSION_WALL;
 	cfg->async = options->async;
+	cfg->deaths = options->deaths;
 	while (1U << cfg->code_giver_bits < nr_scratches(session))
 		cfg->code_giver_bits++;
 	if (getrandom(&cfg->hash_seed, sizeof(cfg->hash_seed), GRND_NONBLOCK) < 0)
@@ -327,10 +328,9 @@ static void waits_choose(struct session *session)
 static void pages_choose(struct session *session)
 {
 	struct bpfprof_bpf *skel = session->skel;
-	struct bpf_program *const programs[] = {
-		skel->progs.page_allocated,    skel->progs.page_freed,	skel->progs.page_looks,
-		skel->progs.old_mappings_read, skel->progs.signal_sent, skel->progs.oom_victim
-	};
+	struct bpf_program *const programs[] = { skel->progs.page_allocated, skel->progs.page_freed,
+						 skel->progs.page_looks,
+						 skel->progs.old_mappings_read };
 	struct bpf_map *const maps[] = { skel->maps.held_pages, skel->maps.old_mappings,
 					 skel->maps.old_freed, skel->maps.page_control };
 	size_t i;
@@ -339,6 +339,19 @@ static void pages_choose(struct session *session)
 		bpf_program__set_autoload(programs[i], session->options.pages);
 	for (i = 0; i < sizeof(maps) / sizeof(maps[0]); i++)
 		bpf_map__set_autocreate(maps[i], session->options.pages);
+}
+
+/* Loads the programs and maps for kills and deaths, or none of them. */
+static void deaths_choose(struct session *session)
+{
+	struct bpfprof_bpf *skel = session->skel;
+	bool kills = session->options.pages || session->options.deaths;
+
+	bpf_program__set_autoload(skel->progs.signal_sent, kills);
+	bpf_program__set_autoload(skel->progs.oom_victim, kills);
+	bpf_program__set_autoload(skel->progs.signal_taken, session->options.deaths);
+	bpf_map__set_autocreate(skel->maps.handled_rates, session->options.deaths);
+	bpf_map__set_autocreate(skel->maps.handled_cpu, session->options.deaths);
 }
 
 /* Loads the programs and maps for allocations, or none of them. */
@@ -404,6 +417,7 @@ int session_open(struct session *session, const struct session_options *options)
 	gpu_choose(session);
 	waits_choose(session);
 	pages_choose(session);
+	deaths_choose(session);
 	allocations_choose(session);
 	if (options->iterators)
 		iterators_only(session);
@@ -429,8 +443,27 @@ fail:
 	return err;
 }
 
+/* The kernel's own kills are not seen where a tracepoint is missing; all else goes on. 0 or -errno. */
+static int deaths_attach(struct session *session)
+{
+	struct bpfprof_bpf *skel = session->skel;
+
+	if (!session->options.pages && !session->options.deaths)
+		return 0;
+	skel->links.signal_sent = bpf_program__attach(skel->progs.signal_sent);
+	skel->links.oom_victim = bpf_program__attach(skel->progs.oom_victim);
+	if (!skel->links.signal_sent || !skel->links.oom_victim)
+		log_info("this kernel does not report the processes that it kills");
+	if (!session->options.deaths)
+		return 0;
+	skel->links.signal_taken = bpf_program__attach(skel->progs.signal_taken);
+	return skel->links.signal_taken ? 0 : -errno;
+}
+
 int session_attach(struct session *session)
 {
+	int err;
+
 	struct bpfprof_bpf *skel = session->skel;
 
 	skel->links.process_exec = bpf_program__attach(skel->progs.process_exec);
@@ -440,14 +473,9 @@ int session_attach(struct session *session)
 	if (!skel->links.process_exec || !skel->links.process_fork || !skel->links.process_exit ||
 	    !skel->links.range_handed_out)
 		return -errno;
-	if (session->options.pages) {
-		skel->links.signal_sent = bpf_program__attach(skel->progs.signal_sent);
-		skel->links.oom_victim = bpf_program__attach(skel->progs.oom_victim);
-		if (!skel->links.signal_sent || !skel->links.oom_victim)
-			log_info("this kernel does not report the processes that it kills");
-	}
-	if (!session->options.titles)
-		return 0;
+	err = deaths_attach(session);
+	if (err || !session->options.titles)
+		return err;
 	skel->links.title_changed = bpf_program__attach(skel->progs.title_changed);
 	return skel->links.title_changed ? 0 : -errno;
 }

@@ -43,6 +43,7 @@ struct session_options {
 	enum session_waits waits;
 	bool wakers; /* with waits: stacks of threads that end them (BPFPROF_SAMPLE_WAKER) */
 	bool async; /* stacks of Python have the coroutines that await the running task, too */
+	bool deaths; /* the stream has stacks of deadly signals (BPFPROF_SAMPLE_SIGNAL), and their senders */
 	bool pages; /* held_pages.h can be used: the stream has stacks of pages (BPFPROF_SAMPLE_PAGE) */
 	bool allocations; /* alloc_probes.h can be used: the stream has stacks of blocks (BPFPROF_SAMPLE_BLOCK) */
 	bool gpu; /* the programs and maps that gpu_probes.h needs are loaded */

@@ -257,7 +257,11 @@ static void on_event(struct decoding *d, const struct bpfprof_process_event *e)
 {
 	struct stream *stream = d->stream;
 	struct processes *processes = stream->walker->processes;
-	const struct process_end end = { .ts_ns = e->rec.ts_ns, .cpu_ns = e->cpu_ns };
+	struct process_end end = { .ts_ns = e->rec.ts_ns,
+				   .cpu_ns = e->cpu_ns,
+				   .known = true,
+				   .status = (uint32_t)e->va,
+				   .parent = e->parent };
 	struct process *process;
 
 	switch (e->rec.kind) {
@@ -283,6 +287,7 @@ static void on_event(struct decoding *d, const struct bpfprof_process_event *e)
 			reread_later(d, process);
 		break;
 	case BPFPROF_KIND_EXIT:
+		memcpy(end.comm, e->comm, sizeof(end.comm));
 		stream_exit(d, &e->task, &end);
 		break;
 	}

@@ -2,6 +2,7 @@
 #include "memory/monitor.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -132,7 +133,8 @@ static void on_event(void *arg, const struct event *event)
 		on_moved(m, event->page_moved);
 		break;
 	case EVENT_KILL:
-		if (memory_kills_add(&m->kills, event->kill, &m->last))
+		if (event->kill->signal == SIGKILL &&
+		    memory_kills_add(&m->kills, event->kill, &m->last))
 			log_debug("memory: no room for a process that was killed");
 		break;
 	case EVENT_EXIT:

@@ -330,6 +330,7 @@ typedef struct {
 struct signal_struct {
 	atomic_t live;
 	struct list_head thread_head;
+	int group_exit_code;
 	unsigned int flags;
 	long long unsigned int sum_sched_runtime;
 };

@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * --watch: a folder death-<UTC>-<who>-<pid> for each death of a watched process, below the folder of the daemon. A child names
+ * the frames and writes; the loop goes on meanwhile. A crash loop is counted, and so many of its deaths are written an hour.
+ */
+#include "daemon/daemon.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/background.h"
+#include "base/buf.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "base/time.h"
+#include "formats/output.h"
+#include "proc/images.h"
+#include "proc/processes.h"
+#include "proc/ranks.h"
+#include "profile/aggregate.h"
+#include "profile/profile.h"
+
+#define MAX_FOLDERS 256 /* that are kept: the newest */
+#define PER_HOUR 120 /* deaths that are written */
+#define HOUR_NS (3600 * NS_PER_SECOND)
+#define LEARN_NS (NS_PER_SECOND / 20) /* of a job that learns processes */
+#define CHILD_NS (60 * NS_PER_SECOND) /* the limit of a child */
+#define SUM_NS (60 * NS_PER_SECOND) /* between two lines about deaths that were not written */
+#define MAX_TEXT (1U << 20)
+#define MAX_TRIES 100 /* names for deaths in the same second */
+#define TEMPORARY ".death.tmp"
+#define CUDA "libcuda.so"
+
+static const char *const files[] = { "summary.txt", "stacks.folded" };
+
+bool deaths_is_file(const char *name)
+{
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+		if (!strcmp(name, files[i]))
+			return true;
+	return false;
+}
+
+bool deaths_is_path(const char *path)
+{
+	const char *slash = strchr(path, '/');
+	char name[NAME_MAX + 1];
+
+	if (!slash || (size_t)(slash - path) > NAME_MAX || (slash[1] && !deaths_is_file(slash + 1)))
+		return false;
+	memcpy(name, path, (size_t)(slash - path));
+	name[slash - path] = 0;
+	return death_is_folder(name);
+}
+
+static bool maps_cuda(const struct daemon *daemon, uint32_t pid)
+{
+	const struct process *process = processes_find(daemon->sampler.reader.processes, pid);
+	const struct image *image;
+	size_t i;
+
+	for (i = 0; process && i < process->nr_mappings; i++) {
+		image = images_get(daemon->sampler.reader.images,
+				   (uint32_t)process->mappings[i].image);
+		if (image && image->path && text_begins(text_base_name(image->path), CUDA))
+			return true;
+	}
+	return false;
+}
+
+/* Without a filter: processes of Ray, of jobs with ranks, and users of CUDA. */
+static bool wants(void *arg, const struct aggregate_input *input)
+{
+	struct daemon *daemon = arg;
+
+	if (process_choice_is_set(&daemon->choice))
+		return process_filter_wants(&daemon->filter, &daemon->sampler, input);
+	return input->title || input->role || (input->ranks && ranks_any(input->ranks)) ||
+	       maps_cuda(daemon, input->sample->task.pid);
+}
+
+void daemon_deaths_open(struct daemon *daemon)
+{
+	if (!daemon->options->capture.session.deaths)
+		return;
+	deaths_init(&daemon->deaths.seen, &daemon->sampler);
+	daemon->deaths.seen.wants = wants;
+	daemon->deaths.seen.arg = daemon;
+	deaths_observe(&daemon->deaths.seen);
+}
+
+void daemon_deaths_start(struct daemon *daemon)
+{
+	if (daemon->options->capture.session.deaths && deaths_start(&daemon->deaths.seen))
+		log_warn("not all processes could be looked at");
+}
+
+static void learn_job(void *arg, const void *data, size_t bytes, bool late)
+{
+	struct daemon_deaths *deaths = arg;
+
+	deaths_learn(&deaths->seen, LEARN_NS);
+	deaths->learns = false;
+	(void)data;
+	(void)bytes;
+	(void)late;
+}
+
+/* The processes that ran at the start are learned by jobs, some at a time. */
+static void learn_some(struct daemon *daemon)
+{
+	const struct background_job job = { .fn = learn_job, .arg = &daemon->deaths };
+
+	if (!daemon->deaths.seen.nr_pids || daemon->deaths.learns)
+		return;
+	if (!daemon->sampler.background)
+		deaths_learn(&daemon->deaths.seen, LEARN_NS);
+	else
+		daemon->deaths.learns = !background_post(daemon->sampler.background, &job);
+}
+
+static int text_write(int fd, const struct buf *text)
+{
+	const char *at = text->data;
+	size_t left = text->len;
+	ssize_t n;
+
+	for (; left; at += n, left -= (size_t)n) {
+		n = write(fd, at, left);
+		if (n < 0)
+			return -errno;
+	}
+	return 0;
+}
+
+/* text: in place of the profile. */
+static int file_write(const struct daemon *daemon, int folder, const char *name,
+		      const struct profile *profile, const struct buf *text)
+{
+	const struct store_access *access = &daemon->options->access;
+	const struct output_options options = { .threads = true };
+	int fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+			store_file_mode(access));
+	int err;
+
+	if (fd < 0)
+		return -errno;
+	err = store_access_file(access, fd);
+	if (!err)
+		err = text ? text_write(fd, text)
+			   : output_write_fd(fd, output_format_by_path(name), profile, &options);
+	if (!err && fsync(fd) && errno != EINVAL)
+		err = -errno;
+	close(fd);
+	return err;
+}
+
+static void folder_remove(int parent, const char *name)
+{
+	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	for (size_t i = 0; fd >= 0 && i < sizeof(files) / sizeof(files[0]); i++)
+		unlinkat(fd, files[i], 0);
+	if (fd >= 0)
+		close(fd);
+	unlinkat(parent, name, AT_REMOVEDIR);
+}
+
+/* Gives the finished folder its name, or that name and a number. */
+static int folder_name(int parent, struct buf *name)
+{
+	size_t len = name->len;
+	int i;
+
+	for (i = 1; i < MAX_TRIES; i++) {
+		/* A folder with files is not replaced. */
+		if (!renameat(parent, TEMPORARY, parent, name->data))
+			return 0;
+		if (errno != EEXIST && errno != ENOTEMPTY)
+			return -errno;
+		name->len = len;
+		buf_printf(name, "-%d", i);
+		if (buf_error(name))
+			return buf_error(name);
+	}
+	return -EEXIST;
+}
+
+static int folder_write(const struct daemon *daemon, const struct profile *profile,
+			const struct buf *summary, struct buf *name)
+{
+	const struct store_access *access = &daemon->options->access;
+	int parent = store_fd(daemon->store), folder, err;
+
+	folder_remove(parent, TEMPORARY); /* of a child that was killed */
+	if (mkdirat(parent, TEMPORARY, store_folder_mode(access)))
+		return -errno;
+	folder = openat(parent, TEMPORARY, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (folder < 0)
+		return -errno;
+	err = store_access_folder(access, folder);
+	if (!err)
+		err = file_write(daemon, folder, files[0], profile, summary);
+	if (!err)
+		err = file_write(daemon, folder, files[1], profile, NULL);
+	close(folder);
+	if (!err)
+		err = folder_name(parent, name);
+	if (err)
+		folder_remove(parent, TEMPORARY);
+	return err;
+}
+
+static int death_write(struct daemon *daemon, const struct death *death)
+{
+	char reason[DEATH_SIGNAL_BYTES], by[BPFPROF_COMM_LEN + 1];
+	struct buf sentence = { .max = MAX_TEXT }, summary = { .max = MAX_TEXT },
+		   name = { .max = NAME_MAX };
+	struct stats_reasons problems = { 0 };
+	struct profile profile = { 0 };
+	int hidden = 0, err;
+
+	err = sampler_profile(&daemon->sampler, death->aggregate, false, &profile, &problems,
+			      &hidden);
+	if (err)
+		return err;
+	profile.time_ns = death->wall_ns;
+	death_sentence(&sentence, death, &profile);
+	death_summary(&summary, death, &profile);
+	death_folder_name(&name, death, &profile);
+	err = buf_error(&sentence) ?: buf_error(&summary) ?: buf_error(&name);
+	if (!err)
+		err = folder_write(daemon, &profile, &summary, &name);
+	if (!err) {
+		const struct log_field fields[] = {
+			{ .key = "why", .text = sentence.data },
+			{ .key = "signal", .text = death_reason(reason, death) },
+			{ .key = "by", .text = by },
+			{ .key = "pid", .number = death->pid },
+			{ .key = "folder", .text = name.data },
+		};
+
+		death_by(by, death);
+		log_event(LOG_INFO, "process died", fields, sizeof(fields) / sizeof(fields[0]));
+	}
+	buf_fini(&sentence);
+	buf_fini(&summary);
+	buf_fini(&name);
+	profile_fini(&profile);
+	return err;
+}
+
+static int is_folder(const struct dirent *entry)
+{
+	return death_is_folder(entry->d_name);
+}
+
+/* scandirat() has sorted them: the oldest come first. */
+static void folders_prune(const struct daemon *daemon)
+{
+	int parent = store_fd(daemon->store), nr, i;
+	uint64_t now_s = time_wall_ns() / NS_PER_SECOND;
+	struct dirent **list;
+	struct stat st;
+
+	nr = scandirat(parent, ".", &list, is_folder, alphasort);
+	for (i = 0; i < nr; i++) {
+		if (nr - i > MAX_FOLDERS ||
+		    (!fstatat(parent, list[i]->d_name, &st, AT_SYMLINK_NOFOLLOW) &&
+		     (uint64_t)st.st_mtime + daemon->options->limits.age_seconds < now_s))
+			folder_remove(parent, list[i]->d_name);
+		free(list[i]);
+	}
+	if (nr >= 0)
+		free(list);
+}
+
+static void child_main(struct daemon *daemon, struct death *const deaths[], size_t nr)
+{
+	size_t i;
+	int err;
+
+	daemon_child_begin(daemon, -1);
+	for (i = 0; i < nr; i++) {
+		err = death_write(daemon, deaths[i]);
+		if (err)
+			log_warn("%s: the death of pid %u is not written: %s", daemon->output,
+				 deaths[i]->pid, strerror(-err));
+	}
+	folders_prune(daemon);
+	_exit(0);
+}
+
+static void child_watch(struct daemon_deaths *deaths, uint64_t now_ns)
+{
+	if (!deaths->pid)
+		return;
+	if (waitpid(deaths->pid, NULL, WNOHANG))
+		deaths->pid = 0;
+	else if (now_ns > deaths->child_ns + CHILD_NS)
+		kill(deaths->pid, SIGKILL);
+}
+
+/* Sums up the deaths that have no folder. */
+static void sum_log(struct daemon_deaths *deaths, uint64_t now_ns, bool at_once)
+{
+	uint64_t nr = deaths->nr_over + deaths->seen.nr_not_written - deaths->nr_said;
+	const struct log_field fields[] = {
+		{ .key = "deaths", .number = nr },
+		{ .key = "all_deaths", .number = deaths->seen.nr_deaths },
+	};
+
+	if (!nr || (!at_once && now_ns < deaths->said_ns + SUM_NS))
+		return;
+	deaths->said_ns = now_ns;
+	deaths->nr_said += nr;
+	log_event(LOG_INFO, "more processes died, too many to write", fields,
+		  sizeof(fields) / sizeof(fields[0]));
+}
+
+/* The deaths that may be written now; the others are freed. */
+static size_t deaths_choose(struct daemon_deaths *deaths, struct death *ret[DEATHS_MAX_WAITING],
+			    uint64_t now_ns)
+{
+	struct death *death;
+	size_t nr = 0;
+
+	if (!deaths->hour_ns || now_ns > deaths->hour_ns + HOUR_NS) {
+		deaths->hour_ns = now_ns;
+		deaths->nr_hour = 0;
+	}
+	while (nr < DEATHS_MAX_WAITING && (death = deaths_take(&deaths->seen))) {
+		if (deaths->nr_hour < PER_HOUR) {
+			deaths->nr_hour++;
+			ret[nr++] = death;
+			continue;
+		}
+		deaths->nr_over++;
+		death_free(death);
+	}
+	return nr;
+}
+
+static void deaths_write(struct daemon *daemon, uint64_t now_ns)
+{
+	struct daemon_deaths *deaths = &daemon->deaths;
+	struct death *list[DEATHS_MAX_WAITING];
+	size_t nr = deaths_choose(deaths, list, now_ns), i;
+
+	if (!nr)
+		return;
+	deaths->child_ns = now_ns;
+	deaths->pid = fork();
+	if (!deaths->pid)
+		child_main(daemon, list, nr);
+	if (deaths->pid < 0) {
+		deaths->pid = 0;
+		deaths->nr_over += nr;
+	}
+	for (i = 0; i < nr; i++)
+		death_free(list[i]);
+}
+
+void daemon_deaths_run(struct daemon *daemon, uint64_t now_ns)
+{
+	struct daemon_deaths *deaths = &daemon->deaths;
+
+	if (!daemon->options->capture.session.deaths)
+		return;
+	child_watch(deaths, now_ns);
+	sum_log(deaths, now_ns, false);
+	learn_some(daemon);
+	/* The child is a fork: no job may be half done. */
+	if (deaths->pid || !deaths->seen.nr_waiting ||
+	    !background_try_pause(daemon->sampler.background))
+		return;
+	deaths_write(daemon, now_ns);
+	background_resume(daemon->sampler.background);
+}
+
+void daemon_deaths_end(struct daemon *daemon)
+{
+	struct daemon_deaths *deaths = &daemon->deaths;
+
+	if (!daemon->options->capture.session.deaths)
+		return;
+	while (deaths->pid) {
+		child_watch(deaths, time_monotonic_ns());
+		usleep(1000);
+	}
+	deaths_write(daemon, time_monotonic_ns());
+	sum_log(deaths, time_monotonic_ns(), true);
+	while (deaths->pid) {
+		child_watch(deaths, time_monotonic_ns());
+		usleep(1000);
+	}
+}
+
+void daemon_deaths_close(struct daemon *daemon)
+{
+	deaths_fini(&daemon->deaths.seen);
+}
+
+/* A label's value; the killer chose its name. */
+static void label_add(struct buf *dst, const char *value)
+{
+	for (; *value; value++)
+		buf_add_char(dst, strchr("\"\\", *value) || (unsigned char)*value < ' ' ||
+						  (unsigned char)*value > '~'
+					  ? '_'
+					  : *value);
+}
+
+void daemon_deaths_metrics(struct buf *dst, const struct daemon *daemon)
+{
+	const struct deaths *seen = &daemon->deaths.seen;
+	size_t i;
+
+	if (!daemon->options->capture.session.deaths)
+		return;
+	buf_add_str(dst, "# HELP bpfprof_deaths_total Watched processes that died, by signal or "
+			 "exit, and by who ended them.\n# TYPE bpfprof_deaths_total counter\n");
+	for (i = 0; i < seen->nr_counts; i++) {
+		buf_printf(dst, "bpfprof_deaths_total{signal=\"%s\",by=\"", seen->counts[i].reason);
+		label_add(dst, seen->counts[i].by);
+		buf_printf(dst, "\"} %" PRIu64 "\n", seen->counts[i].nr);
+	}
+	buf_printf(dst,
+		   "# HELP bpfprof_deaths_not_written_total Deaths that were only counted.\n"
+		   "# TYPE bpfprof_deaths_not_written_total counter\n"
+		   "bpfprof_deaths_not_written_total %" PRIu64 "\n",
+		   daemon->deaths.nr_over + seen->nr_not_written);
+}

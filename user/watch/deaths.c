@@ -1,0 +1,707 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "watch/deaths.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/background.h"
+#include "base/process_map.h"
+#include "base/text.h"
+#include "base/time.h"
+#include "base/vec.h"
+#include "capture/process_owner.h"
+#include "capture/sampler.h"
+#include "kernel/walk.h"
+#include "proc/pids.h"
+#include "proc/processes.h"
+#include "proc/ranks.h"
+#include "proc/title.h"
+#include "proc/usage.h"
+#include "profile/aggregate.h"
+#include "profile/stats.h"
+#include "python/pythons.h"
+#include "ray/ray_role.h"
+
+#define AGGREGATE_BYTES (512U << 10) /* of one death, at most */
+#define STACKS_BYTES (4U << 20) /* of all stacks that are kept, for a sweep */
+/* A handled signal that came this long before the end has nothing to do with it; torch prints for seconds. */
+#define FIRST_NS (60 * NS_PER_SECOND)
+#define OTHER_THREAD_NS (5 * NS_PER_SECOND)
+
+struct death_stack {
+	struct bpfprof_sample sample;
+	uint32_t stop, unmerged;
+	size_t nr;
+	uint64_t frames[];
+};
+
+struct names {
+	char program[32]; /* the base name of its first argument; "": not known */
+	char script[64]; /* the script, if it is an interpreter */
+};
+
+struct watched {
+	struct hash_node node;
+	struct process_key key;
+	struct names names;
+	bool wanted; /* by the filters, when its program began or later */
+	bool found_ended; /* its exit event has not come, or is on its way */
+	struct death_facts *facts; /* signals of others; NULL: none */
+	struct death_stack *stacks[DEATH_NR_STACKS];
+};
+
+static size_t stack_bytes(size_t nr)
+{
+	return sizeof(struct death_stack) + nr * sizeof(uint64_t);
+}
+
+static void stack_free(struct deaths *deaths, struct watched *w, enum death_stack_kind kind)
+{
+	if (w->stacks[kind])
+		deaths->stack_bytes -= stack_bytes(w->stacks[kind]->nr);
+	free(w->stacks[kind]);
+	w->stacks[kind] = NULL;
+}
+
+static void watched_clear(struct deaths *deaths, struct watched *w)
+{
+	for (int kind = 0; kind < DEATH_NR_STACKS; kind++)
+		stack_free(deaths, w, kind);
+	free(w->facts);
+	w->facts = NULL;
+}
+
+static void watched_remove(struct deaths *deaths, struct watched *w)
+{
+	watched_clear(deaths, w);
+	hash_table_remove(&deaths->processes, w);
+}
+
+/* The oldest process without anything to explain its end makes room. */
+static void make_room(struct deaths *deaths)
+{
+	struct watched *w;
+
+	if (deaths->processes.nr < DEATHS_MAX_PROCESSES)
+		return;
+	deaths->nr_processes_full++;
+	hash_table_each(&deaths->processes, w) {
+		if (w->facts || w->stacks[DEATH_STACK_FIRST] || w->stacks[DEATH_STACK_LAST])
+			continue;
+		watched_remove(deaths, w);
+		return;
+	}
+}
+
+static uint32_t own_pid_of(const struct deaths *deaths, uint32_t pid)
+{
+	const struct process *process = processes_find(deaths->sampler->reader.processes, pid);
+
+	return session_own_pid(&deaths->sampler->reader.session, pid,
+			       process ? process->ns_context.agent_pid : 0);
+}
+
+/* Reads the arguments: after the end they are gone. A job that waits here must hold no pointer into a table. */
+static struct names names_read(const struct deaths *deaths, uint32_t pid)
+{
+	const struct sampler *sampler = deaths->sampler;
+	uint32_t own_pid = own_pid_of(deaths, pid);
+	struct names names = { 0 };
+	char argv[PROC_CMDLINE_MAX];
+	const char *program;
+	ssize_t len;
+
+	if (!own_pid || !background_may_wait(sampler->background))
+		return names;
+	len = proc_argv_read(sampler->reader.runner, argv, sizeof(argv), (pid_t)own_pid);
+	if (len <= 0)
+		return names;
+	program = text_base_name(argv);
+	title_cut(names.program, sizeof(names.program), program, strlen(program));
+	if (ray_role_script(names.script, sizeof(names.script), argv, (size_t)len))
+		names.script[0] = '\0';
+	return names;
+}
+
+static struct watched *watched_find(const struct deaths *deaths, const struct bpfprof_task_id *task)
+{
+	return process_map_find(&deaths->processes, task->pid, task->start_ns);
+}
+
+static struct watched *watched_add(struct deaths *deaths, const struct bpfprof_task_id *task,
+				   const struct names *names)
+{
+	struct watched *w = watched_find(deaths, task);
+
+	if (!w) {
+		make_room(deaths);
+		w = process_map_add(&deaths->processes, task->pid, task->start_ns);
+	}
+	if (w && names->program[0])
+		w->names = *names;
+	return w;
+}
+
+/* Beside a background, only starts and execs read names: other events have borrowed pointers. */
+static struct watched *watched_get(struct deaths *deaths, const struct bpfprof_task_id *task)
+{
+	struct watched *w = watched_find(deaths, task);
+	struct names names = { 0 };
+
+	if (w)
+		return w;
+	if (!deaths->sampler->background)
+		names = names_read(deaths, task->pid);
+	return watched_add(deaths, task, &names);
+}
+
+/* The facts of a process that has no sample at hand. False: it is not watched. */
+static bool input_make(struct deaths *deaths, const struct bpfprof_task_id *task, const char *comm,
+		       struct bpfprof_sample *sample, struct aggregate_input *ret)
+{
+	struct sample_view view = { .sample = sample, .stop = BPFPROF_STOP_NO_USER };
+	struct process *process = processes_find(deaths->sampler->reader.processes, task->pid);
+
+	*sample = (struct bpfprof_sample){ .task = *task };
+	memcpy(sample->comm, comm, BPFPROF_COMM_LEN);
+	memcpy(sample->leader_comm, comm, BPFPROF_COMM_LEN);
+	if (process && process->start_ns == task->start_ns) {
+		view.process = process;
+		view.ns_context = process->ns_context;
+		view.title = process->title;
+	}
+	return sampler_input(deaths->sampler, &view, ret) &&
+	       (!deaths->wants || deaths->wants(deaths->arg, ret));
+}
+
+static void stack_keep(struct deaths *deaths, struct watched *w, enum death_stack_kind kind,
+		       const struct aggregate_input *input)
+{
+	size_t bytes = stack_bytes(input->nr_user);
+	struct death_stack *stack;
+
+	stack_free(deaths, w, kind);
+	stack = deaths->stack_bytes + bytes > DEATHS_STACK_BYTES ? NULL : malloc(bytes);
+	if (!stack) {
+		deaths->nr_stacks_full++;
+		return;
+	}
+	*stack = (struct death_stack){ .sample = *input->sample,
+				       .stop = input->stop,
+				       .unmerged = input->unmerged,
+				       .nr = input->nr_user };
+	if (input->nr_user)
+		memcpy(stack->frames, input->user, input->nr_user * sizeof(uint64_t));
+	w->stacks[kind] = stack;
+	deaths->stack_bytes += bytes;
+}
+
+/* Does the new stack stand on the kept one? Then a handler runs, or raises the signal again. */
+static bool stands_on(const struct aggregate_input *input, const struct death_stack *kept)
+{
+	return kept->nr && input->sample->task.tid == kept->sample.task.tid &&
+	       input->nr_user > kept->nr &&
+	       !memcmp(input->user + (input->nr_user - kept->nr), kept->frames,
+		       kept->nr * sizeof(uint64_t));
+}
+
+static void on_signal(struct deaths *deaths, const struct aggregate_input *input)
+{
+	struct watched *w;
+
+	if (deaths->wants && !deaths->wants(deaths->arg, input))
+		return;
+	w = watched_get(deaths, &input->sample->task);
+	if (!w)
+		return;
+	w->wanted = true;
+	if (!(input->sample->flags & BPFPROF_SAMPLE_HANDLED))
+		stack_keep(deaths, w, DEATH_STACK_LAST, input);
+	else if (!w->stacks[DEATH_STACK_FIRST] || !stands_on(input, w->stacks[DEATH_STACK_FIRST]))
+		stack_keep(deaths, w, DEATH_STACK_FIRST, input);
+}
+
+static void on_sample(struct deaths *deaths, const struct aggregate_input *input)
+{
+	struct watched *w;
+
+	if (!deaths->keep_recent || input->sample->flags & BPFPROF_SAMPLE_KTHREAD ||
+	    (deaths->wants && !deaths->wants(deaths->arg, input)))
+		return;
+	w = watched_get(deaths, &input->sample->task);
+	if (!w)
+		return;
+	w->wanted = true;
+	if (input->nr_user)
+		stack_keep(deaths, w, DEATH_STACK_RECENT, input);
+}
+
+/*
+ * Reads the name, container, role and rank of a process that runs: one that sleeps never shows them by a sample. A
+ * job may wait here. NULL: no room.
+ */
+static struct watched *learn(struct deaths *deaths, const struct bpfprof_task_id *task)
+{
+	const char none[BPFPROF_COMM_LEN] = "";
+	const struct names names = names_read(deaths, task->pid);
+	struct aggregate_input labels;
+	struct bpfprof_sample sample;
+	bool wanted = input_make(deaths, task, none, &sample, &labels);
+	struct watched *w = watched_add(deaths, task, &names);
+
+	if (w)
+		w->wanted |= wanted;
+	return w;
+}
+
+static void on_exec(struct deaths *deaths, const struct process *process)
+{
+	const struct bpfprof_task_id task = { .pid = process->pid,
+					      .tid = process->pid,
+					      .start_ns = process->start_ns,
+					      .exec_id = process->exec_id };
+	struct watched *w = learn(deaths, &task);
+
+	if (w)
+		watched_clear(deaths, w);
+}
+
+static void on_kill(struct deaths *deaths, const struct bpfprof_kill_event *event)
+{
+	const struct bpfprof_task_id task = { .pid = event->pid, .start_ns = event->start_ns };
+	struct bpfprof_kill_event *to;
+	struct watched *w;
+
+	if (!event->start_ns)
+		return;
+	w = watched_get(deaths, &task);
+	if (w && !w->facts)
+		w->facts = calloc(1, sizeof(*w->facts));
+	if (!w || !w->facts)
+		return;
+	if (event->signal == SIGKILL)
+		to = &w->facts->kill;
+	else if (event->signal == SIGTERM || event->signal == SIGINT || event->signal == SIGHUP ||
+		 event->signal == SIGQUIT)
+		to = &w->facts->asked;
+	else
+		to = &w->facts->fault;
+	/* The OOM killer sends two events of one kill. */
+	if (to->rec.ts_ns && event->flags & BPFPROF_KILL_OOM)
+		to->flags |= event->flags;
+	else
+		*to = *event;
+}
+
+static void reason_count(struct deaths *deaths, const struct death *death)
+{
+	struct deaths_count count = { .nr = 1 };
+	size_t i;
+
+	death_reason(count.reason, death);
+	death_by(count.by, death);
+	deaths->nr_deaths++;
+	for (i = 0; i < deaths->nr_counts; i++)
+		if (!strcmp(deaths->counts[i].reason, count.reason) &&
+		    !strcmp(deaths->counts[i].by, count.by)) {
+			deaths->counts[i].nr++;
+			return;
+		}
+	/* A killer chooses its name: past the limit the last row has all other names. */
+	if (deaths->nr_counts == DEATHS_MAX_REASONS) {
+		deaths->counts[DEATHS_MAX_REASONS - 1].nr++;
+		return;
+	}
+	if (deaths->nr_counts == DEATHS_MAX_REASONS - 1)
+		count = (struct deaths_count){ .reason = "other", .by = "other", .nr = 1 };
+	deaths->counts[deaths->nr_counts++] = count;
+}
+
+/* Is this child only a tool of its watched parent: another program, which no filter names? */
+static bool is_helper(const struct deaths *deaths, const struct bpfprof_task_id *task,
+		      const struct process_end *end, const struct process *process)
+{
+	const struct sampler *sampler = deaths->sampler;
+	const struct process *parent = processes_find(sampler->reader.processes, end->parent);
+	const struct watched *w;
+	size_t i;
+
+	w = parent ? process_map_find(&deaths->processes, parent->pid, parent->start_ns) : NULL;
+	if (!w || !w->wanted)
+		return false;
+	for (i = 0; i < sampler->options->nr_pids; i++)
+		if (sampler->target_pids && sampler->target_pids[i] == task->pid)
+			return false;
+	if (sampler_comm_matches(sampler->options, end->comm))
+		return false;
+	if (!process)
+		return true;
+	if (process->pythons->nr || process->title || process->owner->role)
+		return false;
+	return !process->program || process->program != parent->program;
+}
+
+static void names_set(const struct deaths *deaths, struct death *death, const struct watched *w,
+		      const struct process *process, const char *comm)
+{
+	const struct process *parent;
+	bool python = process && process->pythons->nr;
+
+	/* A child that has executed no program has the arguments of its parent. */
+	if (!w || !w->names.program[0]) {
+		parent = processes_find(deaths->sampler->reader.processes, death->parent);
+		if (parent && process && process->program == parent->program)
+			w = process_map_find(&deaths->processes, parent->pid, parent->start_ns);
+	}
+	if (w && python && w->names.script[0] && strcmp(w->names.script, "-c"))
+		title_cut(death->name, sizeof(death->name), w->names.script,
+			  strlen(w->names.script));
+	else if (w && w->names.program[0])
+		title_cut(death->name, sizeof(death->name), w->names.program,
+			  strlen(w->names.program));
+	else
+		title_cut(death->name, sizeof(death->name), comm, strnlen(comm, BPFPROF_COMM_LEN));
+}
+
+static void note_fill(struct death_stack_note *note, const struct bpfprof_sample *sample)
+{
+	*note = (struct death_stack_note){ .present = true,
+					   .ts_ns = sample->rec.ts_ns,
+					   .tid = sample->task.tid };
+	memcpy(note->thread, sample->comm, BPFPROF_COMM_LEN);
+	if (!(sample->flags & BPFPROF_SAMPLE_SIGNAL))
+		return;
+	note->signal = sample->signal.number;
+	note->code = sample->signal.code;
+	note->fault_va = sample->fault_va;
+	note->handled = sample->flags & BPFPROF_SAMPLE_HANDLED;
+}
+
+/* Has the stack to do with the end? */
+static bool is_shown(const struct watched *w, enum death_stack_kind kind, uint64_t end_ns)
+{
+	const struct death_stack *stack = w->stacks[kind], *last = w->stacks[DEATH_STACK_LAST];
+	uint64_t age_ns;
+
+	if (!stack || kind == DEATH_STACK_LAST)
+		return stack;
+	age_ns = (last ? last->sample.rec.ts_ns : end_ns) - stack->sample.rec.ts_ns;
+	if (kind == DEATH_STACK_RECENT)
+		return !last;
+	if (last && last->sample.task.tid == stack->sample.task.tid)
+		return age_ns < FIRST_NS;
+	return !last && age_ns < OTHER_THREAD_NS;
+}
+
+static void stack_add(struct deaths *deaths, struct death *death, const struct death_stack *stack,
+		      enum death_stack_kind kind, const struct aggregate_input *labels)
+{
+	struct aggregate_input input = *labels;
+	struct bpfprof_sample sample = stack->sample;
+
+	/* The stack would else count as waiting, or as running, time. */
+	sample.flags &= ~(BPFPROF_SAMPLE_WAIT | BPFPROF_SAMPLE_GAP);
+	sample.period_ns = 1ULL << kind;
+	note_fill(&death->stacks[kind], &stack->sample);
+	input.sample = &sample;
+	input.user = stack->frames;
+	input.nr_user = stack->nr;
+	input.stop = stack->stop;
+	input.unmerged = stack->unmerged;
+	aggregate_add(death->aggregate, &input);
+	(void)deaths;
+}
+
+/* NULL: no memory. */
+static struct death *death_new(struct deaths *deaths, const struct bpfprof_task_id *task,
+			       const struct process_end *end, const struct watched *w,
+			       const struct aggregate_input *labels)
+{
+	const struct process *process =
+		processes_find(deaths->sampler->reader.processes, task->pid);
+	struct death *death = calloc(1, sizeof(*death));
+	struct bpfprof_sample none = *labels->sample;
+	struct aggregate_input input = *labels;
+	bool any = false;
+
+	if (!death || aggregate_new(&death->aggregate, true, AGGREGATE_BYTES)) {
+		free(death);
+		return NULL;
+	}
+	death->status = end->status;
+	death->kernel_pid = task->pid;
+	death->pid = labels->own_pid ?: task->pid;
+	death->pod_pid = labels->ns_context.pod_pid;
+	death->parent = end->parent;
+	death->ts_ns = end->ts_ns;
+	death->wall_ns = end->ts_ns + time_wall_ns() - time_monotonic_ns();
+	names_set(deaths, death, w, process, end->comm);
+	for (int kind = 0; w && kind < DEATH_NR_STACKS; kind++) {
+		if (!is_shown(w, kind, end->ts_ns))
+			continue;
+		any = true;
+		stack_add(deaths, death, w->stacks[kind], kind, labels);
+	}
+	if (!any) { /* its sample has the labels of the process */
+		none.period_ns = 1ULL << DEATH_NR_STACKS;
+		input.sample = &none;
+		aggregate_add(death->aggregate, &input);
+	}
+	return death;
+}
+
+static void death_keep(struct deaths *deaths, struct death *death)
+{
+	if (deaths->nr_waiting == DEATHS_MAX_WAITING) {
+		deaths->nr_not_written++;
+		death_free(death);
+		return;
+	}
+	deaths->waiting[(deaths->first + deaths->nr_waiting++) % DEATHS_MAX_WAITING] = death;
+}
+
+/* Does its raylet take the worker away from a running task? Agents and idle workers end with the raylet. */
+static bool is_taken(const struct deaths *deaths, const struct process_end *end,
+		     const struct aggregate_input *labels)
+{
+	const struct process *parent =
+		processes_find(deaths->sampler->reader.processes, end->parent);
+	const struct watched *w;
+
+	if (!labels->title || !strcmp(labels->title, TITLE_PREFIX "IDLE") ||
+	    (labels->role && strcmp(labels->role, ray_role_name(RAY_ROLE_WORKER)) != 0))
+		return false;
+	w = parent ? process_map_find(&deaths->processes, parent->pid, parent->start_ns) : NULL;
+	return !w || !w->facts || !death_is_asked(w->facts, end->ts_ns);
+}
+
+static void ended(struct deaths *deaths, const struct bpfprof_task_id *task,
+		  const struct process_end *end)
+{
+	struct death_facts facts = { 0 };
+	const struct bpfprof_kill_event *by;
+	struct bpfprof_sample sample;
+	struct aggregate_input labels;
+	const struct watched *w;
+	enum death_kind kind;
+	struct death *death;
+
+	if (!input_make(deaths, task, end->comm, &sample, &labels)) /* may wait */
+		return;
+	w = watched_find(deaths, task);
+	if (w && w->facts)
+		facts = *w->facts;
+	facts.pid = task->pid;
+	facts.status = end->status;
+	facts.ts_ns = end->ts_ns;
+	facts.ray = labels.title;
+	facts.taken = is_taken(deaths, end, &labels);
+	facts.helper = is_helper(deaths, task, end,
+				 processes_find(deaths->sampler->reader.processes, task->pid));
+	kind = death_judge(&facts, &by);
+	if (kind == DEATH_NONE) {
+		deaths->nr_ended++;
+		return;
+	}
+	death = death_new(deaths, task, end, w, &labels);
+	if (!death) {
+		deaths->nr_not_written++;
+		deaths->nr_deaths++;
+		return;
+	}
+	death->kind = kind;
+	if (by) {
+		death->by = *by;
+		death->by.sender = own_pid_of(deaths, by->sender) ?: by->sender;
+	}
+	reason_count(deaths, death);
+	death_keep(deaths, death);
+}
+
+static void on_exit_event(struct deaths *deaths, const struct bpfprof_task_id *task,
+			  const struct process_end *end)
+{
+	struct watched *w = watched_find(deaths, task);
+
+	if (!end->known) {
+		deaths->nr_unknown_ends += w && !w->found_ended;
+		if (w)
+			w->found_ended = true;
+		return;
+	}
+	if (w)
+		deaths->nr_unknown_ends -= w->found_ended;
+	if (end->status || (w && !deaths->wants))
+		ended(deaths, task, end);
+	w = watched_find(deaths, task);
+	if (w)
+		watched_remove(deaths, w);
+}
+
+static void on_event(void *arg, const struct event *event)
+{
+	struct deaths *deaths = arg;
+
+	switch (event->kind) {
+	case EVENT_SAMPLE:
+		on_sample(deaths, event->input);
+		break;
+	case EVENT_SIGNAL:
+		on_signal(deaths, event->input);
+		break;
+	case EVENT_EXEC:
+		on_exec(deaths, event->process);
+		break;
+	case EVENT_KILL:
+		on_kill(deaths, event->kill);
+		break;
+	case EVENT_EXIT:
+		on_exit_event(deaths, event->task, event->end);
+		break;
+	default:
+		break;
+	}
+}
+
+void deaths_init(struct deaths *deaths, struct sampler *sampler)
+{
+	*deaths = (struct deaths){ .sampler = sampler };
+	hash_table_init(&deaths->processes, DEATHS_MAX_PROCESSES, struct watched, key);
+}
+
+void deaths_observe(struct deaths *deaths)
+{
+	sampler_observe(deaths->sampler, on_event, deaths);
+}
+
+static int pid_note(void *arg, pid_t pid, const struct proc_usage *usage)
+{
+	struct deaths *deaths = arg;
+
+	if (usage->flags & PROC_PF_KTHREAD)
+		return 0;
+	if (vec_grow(deaths->pids, deaths->nr_pids + 1, deaths->cap_pids, VEC_BOUNDED))
+		return -ENOMEM;
+	deaths->pids[deaths->nr_pids++] = (uint32_t)pid;
+	return 0;
+}
+
+int deaths_start(struct deaths *deaths)
+{
+	/* In a pid namespace the kernel has other pids, and processes become known by their samples. */
+	return session_pids_are_the_nodes(&deaths->sampler->reader.session)
+		       ? pids_each(pid_note, deaths)
+		       : 0;
+}
+
+static void learn_pid(struct deaths *deaths, uint32_t pid)
+{
+	struct thread_reader *reader = &deaths->sampler->reader;
+	const struct process *process;
+	struct bpfprof_task_id task;
+
+	if (!processes_find(reader->processes, pid))
+		walker_learn(&reader->walker, pid, time_monotonic_ns(), NULL);
+	process = processes_find(reader->processes, pid);
+	if (!process || process->dead)
+		return;
+	task = (struct bpfprof_task_id){
+		.pid = pid, .tid = pid, .start_ns = process->start_ns, .exec_id = process->exec_id
+	};
+	learn(deaths, &task);
+}
+
+bool deaths_learn(struct deaths *deaths, uint64_t limit_ns)
+{
+	struct processes *processes = deaths->sampler->reader.processes;
+	uint64_t end_ns = time_monotonic_ns() + limit_ns;
+
+	/* The newest first. */
+	while (deaths->nr_pids && time_monotonic_ns() < end_ns) {
+		uint32_t pid = deaths->pids[--deaths->nr_pids];
+
+		processes_pin(processes, pid); /* a job may wait for its files */
+		learn_pid(deaths, pid);
+		processes_pin(processes, 0);
+	}
+	return deaths->nr_pids;
+}
+
+size_t deaths_waiting(const struct deaths *deaths, const struct aggregate *ret[DEATHS_MAX_WAITING])
+{
+	size_t i;
+
+	for (i = 0; i < deaths->nr_waiting; i++)
+		ret[i] = deaths->waiting[(deaths->first + i) % DEATHS_MAX_WAITING]->aggregate;
+	return i;
+}
+
+struct death *deaths_take(struct deaths *deaths)
+{
+	struct death *death;
+
+	if (!deaths->nr_waiting)
+		return NULL;
+	death = deaths->waiting[deaths->first];
+	deaths->first = (deaths->first + 1) % DEATHS_MAX_WAITING;
+	deaths->nr_waiting--;
+	return death;
+}
+
+struct aggregate *deaths_stacks(const struct deaths *deaths)
+{
+	struct aggregate *aggregate;
+	struct watched *w;
+
+	if (!deaths->stack_bytes || aggregate_new(&aggregate, false, STACKS_BYTES))
+		return NULL;
+	hash_table_each(&deaths->processes, w) {
+		for (int kind = 0; kind < DEATH_NR_STACKS; kind++) {
+			const struct death_stack *stack = w->stacks[kind];
+			const struct aggregate_input input = {
+				.sample = stack ? &stack->sample : NULL,
+				.user = stack ? stack->frames : NULL,
+				.nr_user = stack ? stack->nr : 0,
+				.stop = stack ? stack->stop : 0,
+			};
+
+			if (stack)
+				aggregate_add(aggregate, &input);
+		}
+	}
+	return aggregate;
+}
+
+void deaths_fini(struct deaths *deaths)
+{
+	struct death *death;
+	struct watched *w;
+
+	while ((death = deaths_take(deaths)))
+		death_free(death);
+	hash_table_each(&deaths->processes, w)
+		watched_clear(deaths, w);
+	hash_table_clear(&deaths->processes);
+	free(deaths->pids);
+}
+
+#define AT(field) offsetof(struct deaths, field)
+
+const struct counter deaths_counters[] = {
+	{ COUNTER_WALK, "deaths_not_written", AT(nr_not_written),
+	  .help = "deaths that were only counted, because too many came at once" },
+	{ COUNTER_WALK, "deaths_end_not_seen", AT(nr_unknown_ends),
+	  .help = "watched processes whose end raised no event, so that its cause is not known" },
+	{ COUNTER_WALK, "deaths_processes_no_room", AT(nr_processes_full),
+	  .help = "processes over 4,096, whose names and signals are forgotten" },
+	{ COUNTER_WALK, "deaths_stacks_no_room", AT(nr_stacks_full),
+	  .help = "stacks of deadly signals over the limit" },
+	{ 0 },
+};
+
+void deaths_stats(const struct deaths *deaths, struct stats_reasons *dst)
+{
+	stats_add_rows(dst, deaths_counters, deaths, false);
+}
