@@ -230,7 +230,7 @@ def refused(context):
     for name, words in (("x.html", "picture"), ("x.svg", "picture"),
                         ("x.speedscope.json", "JSON"), ("cut.pb.gz", "cut off"),
                         ("cut", "damaged"), ("noise", "pprof"), ("zeros", "pprof"),
-                        ("words.folded", "line 2"), ("missing", "No such file"), (".", "directory")):
+                        ("words.folded", "line 2"), ("missing", "No such file"), (".", "holds no profile")):
         said = one_sentence(context.bpfprof("report", "x.folded", name).expect(1))
         check(name in said and words in said, said)
     said = one_sentence(context.bpfprof("report", "x.pb.gz", "--sample-type", "wall").expect(1))
