@@ -11,6 +11,7 @@ from harness import CAPS, check, test
 from pprof import Pprof
 
 BESIDE = True
+LOCK = "images"  # each counts the libraries of all containers
 FOLDER = "/opt/cuda"
 RUN = secrets.token_hex(3)  # of this run alone: another one may be going on beside it
 NAMESPACE = "ml-" + RUN
