@@ -105,7 +105,8 @@ Test(options, top)
 		{ "--delay 0", "--delay 0: " },
 		{ "--delay 0.05", "from 0.1 to 3600" },
 		{ "--delay 2h", "from 0.1 to 3600" },
-		{ "-d 5", "-d: no such flag" },
+		{ "-d 5", "--duration: goes with --batch" },
+		{ "--batch --once", "choose one" },
 		{ "-o x.html", "-o: no such flag" },
 		{ "-p 0", "-p 0: must be a process id" },
 		{ "-- true", "a process id goes after -p" },
@@ -131,6 +132,11 @@ Test(options, top)
 	cr_expect(options.capture.nr_pids == 2 && options.capture.pids[1] == 18);
 	cr_expect(options.native && options.capture.gil && options.capture.no_subprocesses &&
 		  options.capture.session.hz == 50);
+	options_fini(&top_flags, &options);
+	line_split(&line, "--batch -d 5");
+	cr_assert_eq(options_parse(&top_flags, &options, NULL, line.argc, line.argv, &error),
+		     OPTIONS_RUN);
+	cr_expect(options.batch && options.duration_ns == 5 * SECOND);
 	options_fini(&top_flags, &options);
 	line_split(&line, "--comm py* --worker x");
 	cr_assert_eq(options_parse(&top_flags, &options, NULL, line.argc, line.argv, &error),
