@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 
+from daemons import Daemon
 from harness import check, test
 from test_watch import Watch, dies, go, killer
 
@@ -80,6 +81,26 @@ def parent(context, *lines):
     with open(script, "w", encoding="utf-8") as file:
         file.write("\n".join(["import subprocess, sys", "sys.stdin.readline()", *lines]) + "\n")
     return context.spawn([sys.executable, script], plain=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+@test()
+def right_after_exec(context):
+    """A parent ends its ranks before a daemon has read what they execute: the orders are not forgotten."""
+    process = parent(context, "ranks = [subprocess.Popen(%r, stdout=subprocess.PIPE) for _ in range(20)]" % orders(context, "slowly"),
+                     "for rank in ranks:", "    rank.stdout.readline()", "    rank.terminate()", "print(flush=True)",
+                     "for rank in ranks:", "    rank.wait()", "sys.stdin.readline()", "sys.exit(5)")
+    daemon = Daemon(context, "--watch", "-p", process.pid)
+    daemon.wait("sampling")
+    daemon.process.send_signal(signal.SIGSTOP)  # it then finds the exec and the signal at once
+    go(process)
+    process.stdout.readline()
+    daemon.process.send_signal(signal.SIGCONT)
+    time.sleep(4)
+    go(process)
+    check(process.wait(60) == 5, "not as asked")
+    said = daemon.wait("process died")  # of the parent: those of the ranks would come before
+    check(daemon.end() == 0, "it failed")
+    check([line["pid"] for line in said] == [process.pid], "%s" % said)
 
 
 @test()
