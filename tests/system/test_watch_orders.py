@@ -145,6 +145,19 @@ def own_timer(context):
     check(text.startswith("orders (pid %d) died of SIGALRM" % process.pid), text)
 
 
+@test()
+def first_of_namespace(context):
+    """The first process of a pid namespace survives SIGABRT again and again: no stack of it explains its end."""
+    process = context.spawn(orders(context, "first", "2"), plain=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    first = line_of(process)
+    watch = Watch(context, "-p", first)
+    go(process)
+    process.wait(20)
+    watch.wait("all watched")
+    text = watch.end(stop=False).only(first)
+    check(text.startswith("orders (pid %d) exited with code 3" % first) and "SIGABRT" not in text, text)
+
+
 def switches(pid):
     with open("/proc/%d/status" % pid, encoding="ascii") as file:
         return int(re.search(r"^voluntary_ctxt_switches:\s+(\d+)", file.read(), re.MULTILINE).group(1))
