@@ -144,7 +144,8 @@ struct bpfprof_fork_event {
 	struct bpfprof_ns_context ns_context; /* of the child */
 };
 
-struct bpfprof_kill_event { /* KILL: SIGKILL, or with cfg.deaths another deadly signal of another process, was sent to a process */
+/* KILL: a process was sent SIGKILL. With cfg.deaths also: another process has sent another deadly signal. */
+struct bpfprof_kill_event {
 	struct bpfprof_record rec;
 	__u32 pid; /* of the process */
 	__u32 sender; /* pid of the process that ran: with KILL_KERNEL it may be any */
@@ -164,6 +165,11 @@ struct bpfprof_kill_event { /* KILL: SIGKILL, or with cfg.deaths another deadly 
 #define BPFPROF_KILL_OUTSIDE 4U /* the sender lives in another pid namespace: it runs containers */
 /* The first process of the pid namespace has ended, and the kernel ends all others. */
 #define BPFPROF_KILL_NAMESPACE 8U
+/*
+ * The sender is an ancestor of the process, or leads its process group or session; or the parent ends, and the
+ * process has asked for a signal then (PR_SET_PDEATHSIG).
+ */
+#define BPFPROF_KILL_ABOVE 16U
 
 /* TITLE: a thread of a Ray worker has written a title and taken its beginning as its name. */
 struct bpfprof_title_event {

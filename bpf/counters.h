@@ -39,7 +39,8 @@ enum bpfprof_counter {
 	/* Title changes not sent: the process was over its rate. */
 	BPFPROF_COUNT_TITLES_LIMITED = 24,
 	BPFPROF_COUNT_WINDOWS_LOST = 25, /* window begins and ends not sent: no room */
-	BPFPROF_COUNT_SIGNALS_LIMITED = 26, /* stacks of handled signals not taken: over the rate */
+	BPFPROF_COUNT_SIGNALS_LIMITED =
+		26, /* stacks of handled signals that were not taken: over the rate */
 	BPFPROF_NR_COUNTERS = 27,
 };
 

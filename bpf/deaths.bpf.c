@@ -15,6 +15,8 @@ char LICENSE[] SEC("license") = "GPL";
 /* SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGSYS: the thread has caused them itself. */
 #define FAULTS (1U << 4 | 1U << 5 | 1U << 6 | 1U << 7 | 1U << 8 | 1U << 11 | 1U << 31)
 #define SIGNAL_BITS 0x7f /* of the status of a process: the signal that ended it */
+#define SIGNAL_UNKILLABLE 0x40 /* include/linux/sched/signal.h */
+#define IGNORED ((void *)1) /* SIG_IGN */
 #define NS_PER_SECOND 1000000000ULL
 #define HANDLED_PER_SECOND 4 /* stacks of a thread whose program has a handler */
 #define HANDLED_PER_CPU 32
@@ -71,8 +73,8 @@ static __always_inline bool handled_allowed(__u32 tid)
 }
 
 /*
- * The signal whose stack is wanted; 0: none. A thread that ends with its group takes SIGKILL here, whatever ended
- * the group: then the first thread of a process that another one has killed is shown as it was.
+ * The signal whose stack is wanted; 0: none. A thread that ends with its group takes SIGKILL here, and the status of
+ * the group has the signal that ended it. If another process has sent that one, the first thread is shown as it was.
  */
 static __always_inline __u32 signal_of(struct task_struct *task, __u32 sig)
 {
@@ -95,6 +97,17 @@ static __always_inline void signal_note(struct bpfprof_sample *s, __u32 sig, con
 		bpf_probe_read_kernel(&s->fault_va, sizeof(s->fault_va), info + SI_ADDR_OFF);
 }
 
+/*
+ * Does the kernel drop the signal right after this tracepoint? It does so if the signal is ignored, and for the first
+ * process of a pid namespace that has no handler: such a process may take them without end. A fault of such a process
+ * makes it killable before.
+ */
+static __always_inline bool is_dropped(struct task_struct *task, __u32 sig, const void *handler)
+{
+	return handler == IGNORED || (!handler && sig != SIGKILL &&
+				      BPF_CORE_READ(task, signal, flags) & SIGNAL_UNKILLABLE);
+}
+
 SEC("?raw_tp/signal_deliver")
 int BPF_PROG(signal_taken, int number, void *info, void *action)
 {
@@ -106,6 +119,8 @@ int BPF_PROG(signal_taken, int number, void *info, void *action)
 	if (!sig || task->flags & PF_KTHREAD || (cfg.filter && !target_find(task->tgid)))
 		return 0;
 	handler = BPF_CORE_READ((struct sigaction___handler *)action, sa_handler);
+	if (is_dropped(task, number, handler))
+		return 0;
 	if (handler && number != SIGKILL) {
 		if (!handled_allowed(task->pid))
 			return 0;

@@ -41,7 +41,8 @@ static struct bpfprof_kill_event event_of(uint32_t number, uint32_t sender, uint
 					    .sender = sender,
 					    .parent = PARENT,
 					    .signal = number,
-					    .flags = flags,
+					    .flags = flags |
+						     (sender == PARENT ? BPFPROF_KILL_ABOVE : 0),
 					    .rec.ts_ns = NOW - ago_ns };
 
 	snprintf(event.comm, sizeof(event.comm), "%s", comm ? comm : "some");
@@ -78,6 +79,17 @@ static const struct judged ends[] = {
 	  .status = SIGTERM,
 	  .asked = SIGTERM,
 	  .asked_by = PARENT,
+	  .kind = DEATH_NONE },
+	{ .name = "a process above ends all below",
+	  .status = SIGTERM,
+	  .asked = SIGTERM,
+	  .asked_by = STRANGER,
+	  .asked_flags = BPFPROF_KILL_ABOVE,
+	  .kind = DEATH_NONE },
+	{ .name = "a process above kills all below",
+	  .status = SIGKILL,
+	  .kill_by = STRANGER,
+	  .kill_flags = BPFPROF_KILL_ABOVE,
 	  .kind = DEATH_NONE },
 	{ .name = "a stranger's request",
 	  .status = SIGTERM,

@@ -349,6 +349,8 @@ static void deaths_choose(struct session *session)
 
 	bpf_program__set_autoload(skel->progs.signal_sent, kills);
 	bpf_program__set_autoload(skel->progs.oom_victim, kills);
+	bpf_program__set_autoload(skel->progs.signals_end, session->options.deaths);
+	bpf_map__set_autocreate(skel->maps.signals_sent, kills);
 	bpf_program__set_autoload(skel->progs.signal_taken, session->options.deaths);
 	bpf_map__set_autocreate(skel->maps.handled_rates, session->options.deaths);
 	bpf_map__set_autocreate(skel->maps.handled_cpu, session->options.deaths);
@@ -456,16 +458,18 @@ static int deaths_attach(struct session *session)
 		log_info("this kernel does not report the processes that it kills");
 	if (!session->options.deaths)
 		return 0;
+	skel->links.signals_end = bpf_program__attach(skel->progs.signals_end);
 	skel->links.signal_taken = bpf_program__attach(skel->progs.signal_taken);
-	return skel->links.signal_taken ? 0 : -errno;
+	return skel->links.signals_end && skel->links.signal_taken ? 0 : -errno;
 }
 
 int session_attach(struct session *session)
 {
-	int err;
-
 	struct bpfprof_bpf *skel = session->skel;
+	int err = deaths_attach(session); /* before process_exit */
 
+	if (err)
+		return err;
 	skel->links.process_exec = bpf_program__attach(skel->progs.process_exec);
 	skel->links.process_fork = bpf_program__attach(skel->progs.process_fork);
 	skel->links.process_exit = bpf_program__attach(skel->progs.process_exit);
@@ -473,9 +477,8 @@ int session_attach(struct session *session)
 	if (!skel->links.process_exec || !skel->links.process_fork || !skel->links.process_exit ||
 	    !skel->links.range_handed_out)
 		return -errno;
-	err = deaths_attach(session);
-	if (err || !session->options.titles)
-		return err;
+	if (!session->options.titles)
+		return 0;
 	skel->links.title_changed = bpf_program__attach(skel->progs.title_changed);
 	return skel->links.title_changed ? 0 : -errno;
 }

@@ -36,7 +36,7 @@ struct death_facts {
 	struct bpfprof_kill_event asked, fault, kill;
 	bool ray; /* a Ray worker, which ends with code 1 whenever Ray ends it */
 	bool taken; /* a Ray worker in a task, whose raylet is not about to end itself */
-	bool helper; /* a program that its watched parent has started, and whose exit code the parent reads */
+	bool helper; /* its watched parent has started the program, and reads its exit code */
 };
 
 /* Has another process asked for the end a short time before? */

@@ -26,14 +26,14 @@ static bool is_raylet(const struct bpfprof_kill_event *event)
 }
 
 /*
- * The sender decides whether a request to end is an order: the parent ends its children (terminate() of a pool,
- * torchrun, the raylet at the end of a job), a process of another pid namespace ends the container (runc, at the
- * end of a pod), and the kernel passes on a terminal's Ctrl-C or its end. Any other process is a stranger.
+ * The sender decides whether a request to end is an order: a process above ends its children and all below
+ * (terminate() of a pool, torchrun, timeout, the raylet at the end of a job, systemd, slurmstepd), a process of
+ * another pid namespace ends the container (runc, at the end of a pod), and the kernel passes on a terminal's
+ * Ctrl-C or its end. Any other process is a stranger.
  */
 static bool is_order(const struct bpfprof_kill_event *event)
 {
-	return event->sender == event->parent ||
-	       event->flags & (BPFPROF_KILL_OUTSIDE | BPFPROF_KILL_KERNEL);
+	return event->flags & (BPFPROF_KILL_ABOVE | BPFPROF_KILL_OUTSIDE | BPFPROF_KILL_KERNEL);
 }
 
 static enum death_kind judge_kill(const struct death_facts *facts)
@@ -51,10 +51,10 @@ static enum death_kind judge_kill(const struct death_facts *facts)
 	if (kill->flags & BPFPROF_KILL_KERNEL || kill->sender == facts->pid)
 		return DEATH_SIGNAL;
 	/*
-	 * kill() of its parent is the parent's plan. The raylet asks first (SIGTERM) when a job ends, and kills its
+	 * kill() of a process above is the plan of that one. The raylet asks first (SIGTERM) when a job ends, and kills its
 	 * agents and workers when it ends itself; else it takes a worker away from a task, such as for its memory.
 	 */
-	if (kill->sender == kill->parent)
+	if (kill->flags & BPFPROF_KILL_ABOVE)
 		return is_raylet(kill) && facts->taken && !asked ? DEATH_KILLED : DEATH_NONE;
 	/* A runtime that asked first ends a pod whose time is over. */
 	if (kill->flags & BPFPROF_KILL_OUTSIDE && asked && is_order(&facts->asked))

@@ -263,6 +263,7 @@ struct thread_struct {
 
 struct task_struct {
 	unsigned int __state;
+	void *stack;
 	unsigned int flags;
 	unsigned int ptrace;
 	int on_cpu;
@@ -271,6 +272,7 @@ struct task_struct {
 	struct mm_struct *mm;
 	int exit_state;
 	int exit_code;
+	int pdeath_signal;
 	unsigned int in_execve : 1;
 	pid_t pid;
 	pid_t tgid;
@@ -332,6 +334,7 @@ struct signal_struct {
 	struct list_head thread_head;
 	int group_exit_code;
 	unsigned int flags;
+	struct pid *pids[4];
 	long long unsigned int sum_sched_runtime;
 };
 
@@ -369,6 +372,14 @@ struct mnt_namespace {
 
 struct pid_namespace {
 	struct ns_common ns;
+};
+
+enum pid_type {
+	PIDTYPE_PID = 0,
+	PIDTYPE_TGID = 1,
+	PIDTYPE_PGID = 2,
+	PIDTYPE_SID = 3,
+	PIDTYPE_MAX = 4,
 };
 
 enum cgroup_subsys_id {
