@@ -462,9 +462,8 @@ static int deaths_attach(struct session *session)
 
 int session_attach(struct session *session)
 {
-	int err;
-
 	struct bpfprof_bpf *skel = session->skel;
+	int err;
 
 	skel->links.process_exec = bpf_program__attach(skel->progs.process_exec);
 	skel->links.process_fork = bpf_program__attach(skel->progs.process_fork);
