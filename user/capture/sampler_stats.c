@@ -146,7 +146,7 @@ const struct counter sampler_counters[] = {
 	{ COUNTER_WALK, "title_changes_too_many", BPF(TITLES_LIMITED),
 	  .help = "changes of titles beyond 20,000 a second" },
 	{ COUNTER_WALK, "signal_stacks_over_rate", BPF(SIGNALS_LIMITED),
-	  .help = "handled signals without a stack, beyond 4 a second of a thread" },
+	  .help = "signals without a stack, beyond 4 a second of a thread or 32 of a CPU" },
 	{ COUNTER_STEPS, "windows_lost", BPF(WINDOWS_LOST),
 	  .help = "windows of the profiler whose begin or end is not known" },
 	{ COUNTER_FILES, "python_unknown_version", AT(pythons.nr_unknown),
