@@ -14,7 +14,7 @@ import time
 
 import containers
 import pythons
-from daemons import Daemon, ask, get, metrics_of, token_file
+from daemons import Daemon, ask, get, metrics_of, profiles, token_file
 from harness import CAPS, Skip, check, test
 from test_memory import MIB, cgroup
 
@@ -415,8 +415,13 @@ def brood(context):
     context.note(found.group(0))
 
 
-def folders(daemon):
-    """The summaries of a daemon, by pid."""
+def summed(daemon):
+    """The deaths of a daemon that have no folder."""
+    return sum(line["deaths"] for line in daemon.said("more processes died, without a folder"))
+
+
+def folders(daemon, whole=True):
+    """The summaries of a daemon, by pid. whole: none was being written."""
     found = {}
     for name in os.listdir(daemon.output):
         match = FOLDER.match(name)
@@ -424,15 +429,15 @@ def folders(daemon):
             check(sorted(os.listdir(os.path.join(daemon.output, name))) == ["stacks.folded", "summary.txt"], name)
             with open(os.path.join(daemon.output, name, "summary.txt"), encoding="utf-8") as file:
                 found.setdefault(int(match.group(2)), []).append(file.read())
-    check(not os.path.exists(os.path.join(daemon.output, ".death.tmp")), "a temporary folder is left")
+    check(not whole or not os.path.exists(os.path.join(daemon.output, ".death.tmp")), "a temporary folder is left")
     return found
 
 
-def wait_for(condition, text, timeout=20):
+def wait_for(condition, text, timeout=20, pause=0.05):
     end = time.monotonic() + timeout
     while not condition():
         check(time.monotonic() < end, "not in time: " + text)
-        time.sleep(0.05)
+        time.sleep(pause)
 
 
 @test()
@@ -500,19 +505,93 @@ def daemon_of_pid(context):
 
 @test(long=True)
 def daemon_crash_loop(context):
-    """500 deaths at once: all are counted, some are written, the rest is summed up."""
+    """500 deaths at once of a user: all are counted, 40 are written. The death of another user's process has its folder."""
     process = dies(context, "brood", 500, stdout=subprocess.PIPE)
+    late = context.spawn([context.helper("deaths", "deaths.c", "-pthread", "-DTARGET_MAIN"), "segv"],
+                         stdin=subprocess.PIPE, plain=True, user=12345, group=12345, extra_groups=[])
     process.stdout.readline()
-    daemon = Daemon(context, "--watch", "-p", process.pid, listen="127.0.0.1:0")
+    daemon = Daemon(context, "--watch", "-p", process.pid, "-p", late.pid, listen="127.0.0.1:0")
     daemon.wait("sampling")
+    time.sleep(3)  # it learns the users of the processes that are there bit by bit
     go(process)
     process.wait(30)
     name = 'bpfprof_deaths_total{signal="SIGSEGV",by="self"}'
     port = int(daemon.said("listening")[0]["port"])
     wait_for(lambda: metrics_of(get(port, "/metrics")[2]).get(name) == 500, "500 deaths are counted")
+    go(late)
+    late.wait(20)
+    wait_for(lambda: late.pid in {line["pid"] for line in daemon.said("process died")}, "the other user's death")
     check(daemon.end() == 0, "it failed")
-    written = sum(len(texts) for texts in folders(daemon).values())
-    summed = sum(line["deaths"] for line in daemon.said("more processes died, too many to write"))
-    check(written + summed == 500 and 0 < written <= 120, "%d written, %d summed up" % (written, summed))
-    check(len(daemon.said("process died")) == written, "%d lines" % len(daemon.said("process died")))
-    context.note("%d written, %d summed up" % (written, summed))
+    found = folders(daemon)
+    check(len(found.pop(late.pid)) == 1, "%s" % found)
+    written = sum(len(texts) for texts in found.values())
+    check(written == 40 and summed(daemon) == 460, "%d written, %d summed up" % (written, summed(daemon)))
+    check(len(daemon.said("process died")) == written + 1, "%d lines" % len(daemon.said("process died")))
+
+
+@test()
+def daemon_cannot_write(context):
+    """A death that cannot be written still has its sentence in the log, and is counted."""
+    process = dies(context, "exit")
+    daemon = Daemon(context, "--watch", "-p", process.pid, listen="127.0.0.1:0")
+    daemon.wait("sampling")
+    with open(os.path.join(daemon.output, ".death.tmp"), "w", encoding="ascii"):
+        pass  # in the place of the folder that the daemon makes
+    go(process)
+    process.wait(20)
+    [line] = daemon.wait("process died")
+    check("exited with code 3" in line["why"] and "folder" not in line, "%s" % line)
+    [summed_up] = daemon.wait("more processes died, without a folder")
+    check(summed_up["deaths"] == 1, "%s" % summed_up)
+    metrics = metrics_of(get(int(daemon.said("listening")[0]["port"]), "/metrics")[2])
+    check(metrics["bpfprof_deaths_not_written_total"] == 1 and
+          metrics['bpfprof_deaths_total{signal="exit",by="self"}'] == 1, "%s" % metrics)
+    check(daemon.end() == 0, "it failed")
+
+
+@test()
+def daemon_ends(context):
+    """A child that hangs does not delay the last profile, and the end only for seconds; its deaths are counted."""
+    process = dies(context, "brood", 100, stdout=subprocess.PIPE)
+    process.stdout.readline()
+    daemon = Daemon(context, "--watch", "-p", process.pid, interval="60s")
+    daemon.wait("sampling")
+    go(process)
+    children = "/proc/{0}/task/{0}/children".format(daemon.process.pid)
+    stopped = []
+
+    def stop():
+        with open(children, encoding="ascii") as file:
+            stopped.extend(map(int, file.read().split()))
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        return stopped
+    wait_for(stop, "a child that writes", pause=0.001)
+    process.wait(20)
+    begin = time.monotonic()
+    check(daemon.end() == 0, "it failed")
+    seconds = time.monotonic() - begin
+    written = sum(len(texts) for texts in folders(daemon, whole=False).values())
+    check(seconds < 15 and profiles(daemon.output), "%.1f s" % seconds)
+    check(written < 40 and written + summed(daemon) == daemon.said("more processes died, without a folder")[-1]["all_deaths"],
+          "%d written, %d summed up" % (written, summed(daemon)))
+    context.note("%.1f s, %d written, %d summed up" % (seconds, written, summed(daemon)))
+
+
+@test()
+def daemon_prunes(context):
+    """Of more than 256 folders the oldest of the program with the most of them is removed, and none of a quiet one."""
+    process = dies(context, "exit")
+    output = context.path("out")
+    loop = ["death-20261102T0000%02dZ-loop-0-%d" % (i % 60, i) for i in range(200)]
+    quiet = ["death-20261101T0000%02dZ-quiet-%d" % (i % 60, i) for i in range(60)]
+    for name in loop + quiet:
+        os.makedirs(os.path.join(output, name))
+    daemon = Daemon(context, "--watch", "-p", process.pid)
+    daemon.wait("sampling")
+    go(process)
+    process.wait(20)
+    [line] = daemon.wait("process died")
+    check(daemon.end() == 0, "it failed")
+    left = {name for name in os.listdir(output) if FOLDER.match(name)}
+    check(left == set(quiet + sorted(loop)[5:] + [line["folder"]]), "%s" % sorted(left ^ set(quiet + loop)))

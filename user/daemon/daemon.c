@@ -47,8 +47,6 @@
 #define LAST_JOBS_NS (NS_PER_SECOND / 2) /* the time for jobs with samples of an ended interval */
 #define LISTEN_DEFAULT "127.0.0.1:9464"
 #define LOCK_WAIT_MS 15000 /* the last writer of a killed daemon may still be at work */
-/* timeout(1) sends a signal to the process and to its group: that is one request. */
-#define SAME_SIGNAL_NS NS_PER_SECOND
 #define MESSAGE_MAX 4096
 /* A group of session_target_add(); remote_profile.c has the groups above. */
 #define FILTER_GROUP_A (SAMPLER_GROUP << 1)
@@ -361,24 +359,6 @@ static void loop(struct daemon *daemon, int signal_fd)
 	}
 }
 
-/* Waits for the writer. False: another signal came, and the writer is left alone. */
-static bool writer_finish(struct daemon *daemon, int signal_fd)
-{
-	while (daemon->writer.pid) {
-		struct pollfd fds[] = { { .fd = daemon->writer.fd, .events = POLLIN },
-					{ .fd = signal_fd, .events = POLLIN } };
-
-		poll(fds, 2, 1000);
-		writer_watch(daemon, time_monotonic_ns());
-		if (fds[1].revents && on_signals(daemon, signal_fd) &&
-		    time_monotonic_ns() > daemon->quit_ns + SAME_SIGNAL_NS)
-			return false;
-		if (fds[0].revents)
-			writer_done(daemon);
-	}
-	return true;
-}
-
 /* Writes the intervals that are left. An exit status. */
 static int finish(struct daemon *daemon, int signal_fd)
 {
@@ -388,7 +368,7 @@ static int finish(struct daemon *daemon, int signal_fd)
 	service_notify("STOPPING=1");
 	daemon_waits_end(daemon);
 	sampler_stop(&daemon->sampler);
-	daemon_deaths_end(daemon);
+	daemon_deaths_last(daemon);
 	if (!writer_finish(daemon, signal_fd))
 		return EXIT_FAILED;
 	if (daemon->ended.aggregate && (writer_start(daemon) || !writer_finish(daemon, signal_fd)))
@@ -402,7 +382,6 @@ static int finish(struct daemon *daemon, int signal_fd)
 	writer_start(daemon);
 	if (!writer_finish(daemon, signal_fd))
 		return EXIT_FAILED;
-	log_info("ended");
 	return daemon->totals.write_errors == errors ? EXIT_DONE : EXIT_FAILED;
 }
 
@@ -654,7 +633,11 @@ static int run(struct daemon *daemon, int signal_fd)
 	log_event(LOG_INFO, "sampling", fields, sizeof(fields) / sizeof(fields[0]));
 	service_notify("READY=1");
 	loop(daemon, signal_fd);
-	return finish(daemon, signal_fd);
+	status = finish(daemon, signal_fd);
+	daemon_deaths_end(daemon, signal_fd);
+	if (!daemon->asked_again)
+		log_info("ended");
+	return status;
 }
 
 int daemon_run(struct daemon_options *options, int argc, char *const argv[])

@@ -142,12 +142,17 @@ struct daemon_calls {
 /* --watch. */
 struct daemon_deaths {
 	struct deaths seen;
-	bool learns; /* a job learns processes, or is about to */
+	bool learns; /* a job that learns processes runs, or waits */
 	pid_t pid; /* of the child that writes; 0: none runs */
 	uint64_t child_ns; /* when it was started */
-	uint64_t hour_ns, nr_hour; /* deaths that were written in this hour */
-	uint64_t nr_over; /* deaths over the limit of an hour */
-	uint64_t said_ns, nr_said; /* of deaths that were not written */
+	size_t nr_given; /* deaths that the child writes */
+	size_t *nr_written; /* those that it has written; the child shares this number */
+	uint64_t hour_ns, nr_hour; /* deaths that were given to a child since hour_ns */
+	struct hash_table tenants; /* the same by tenant */
+	uint64_t
+		nr_not_written; /* deaths over the limits of an hour, or that the child could not write */
+	uint64_t sum_ns,
+		nr_summed; /* the last line of the log about such deaths, and their number then */
 };
 
 struct daemon {
@@ -181,6 +186,7 @@ struct daemon {
 	bool nothing_matched; /* no process of the filters ran in the last interval */
 	uint64_t last_good_ns; /* when a profile was written, or sampling began */
 	uint64_t quit_ns; /* when the signal came that ends the daemon */
+	bool asked_again; /* another one came: nothing is waited for */
 	bool warned_kernel_names;
 };
 
@@ -193,10 +199,17 @@ extern const struct counter daemon_counters[];
 /* daemon_set.c: writes a set of files into one folder; limits: see store_begin(). 0 or -errno. */
 int set_write(const struct daemon *daemon, struct store *store, const struct store_limits *limits,
 	      const struct profiles *profiles, struct store_set *set, struct store_counts *counts);
+/* The same: writes the profile, or text in its place, as the file of this name. 0 or -errno. */
+int file_fill(int fd, const char *name, const struct profile *profile, const struct buf *text,
+	      const struct output_options *options);
 /* The pipe of the writer is readable: reads the result, and logs it. */
 void writer_done(struct daemon *daemon);
 /* Must be called often. Kills a writer that hangs. */
 void writer_watch(struct daemon *daemon, uint64_t now_ns);
+/* Reads the signals after the one that ends the daemon. True: another one asks for the end. */
+bool daemon_asked_again(struct daemon *daemon, int signal_fd);
+/* Waits for the writer. False: daemon_asked_again(), and the writer is left alone. */
+bool writer_finish(struct daemon *daemon, int signal_fd);
 /* Every child calls it first: closes descriptors that must end with the parent, except keep. */
 void daemon_child_begin(struct daemon *daemon, int keep);
 
@@ -229,7 +242,10 @@ void pages_next(struct daemon *daemon);
 void daemon_deaths_open(struct daemon *daemon); /* sampler_start() must follow */
 void daemon_deaths_start(struct daemon *daemon); /* after it */
 void daemon_deaths_run(struct daemon *daemon, uint64_t now_ns); /* must be called often */
-void daemon_deaths_end(struct daemon *daemon); /* after sampler_stop(): writes what is left */
+/* After sampler_stop(): a child begins to write what is left. False: nothing is left, and no child runs. */
+bool daemon_deaths_last(struct daemon *daemon);
+/* Waits some seconds for that, or until another signal comes, and counts the rest. */
+void daemon_deaths_end(struct daemon *daemon, int signal_fd);
 void daemon_deaths_close(struct daemon *daemon);
 void daemon_deaths_metrics(struct buf *dst, const struct daemon *daemon);
 bool deaths_is_file(const char *name); /* in a folder of a death */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * --watch: a folder death-<UTC>-<who>-<pid> for each death of a watched process, below the folder of the daemon. A child names
- * the frames and writes; the loop goes on meanwhile. A crash loop is counted, and so many of its deaths are written an hour.
+ * --watch: a folder death-<UTC>-<who>-<pid> for each death of a watched process, below the folder of the daemon. A child
+ * names the frames and writes, while the loop goes on. A tenant (base/tenant.h) that is in a crash loop has PER_TENANT
+ * folders an hour, and leaves those of others alone; its other deaths are counted.
  */
 #include "daemon/daemon.h"
 
@@ -9,10 +10,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,16 +32,26 @@
 #include "profile/aggregate.h"
 #include "profile/profile.h"
 
-#define MAX_FOLDERS 256 /* that are kept: the newest */
-#define PER_HOUR 120 /* deaths that are written */
+#define MAX_FOLDERS 256 /* that are kept */
+/* Deaths that are written in an hour. The first one of a tenant is written whatever the others have used. */
+#define PER_TENANT 40
+#define PER_HOUR 120
+#define MAX_TENANTS 512
 #define HOUR_NS (3600 * NS_PER_SECOND)
 #define LEARN_NS (NS_PER_SECOND / 20) /* of a job that learns processes */
 #define CHILD_NS (60 * NS_PER_SECOND) /* the limit of a child */
 #define SUM_NS (60 * NS_PER_SECOND) /* between two lines about deaths that were not written */
 #define MAX_TEXT (1U << 20)
+#define END_NS (5 * NS_PER_SECOND) /* for the deaths that are left when the daemon ends */
 #define MAX_TRIES 100 /* names for deaths in the same second */
 #define TEMPORARY ".death.tmp"
 #define CUDA "libcuda.so"
+
+struct tenant {
+	struct hash_node node;
+	uint32_t tenant;
+	uint32_t nr; /* deaths of this hour that were given to a child */
+};
 
 static const char *const files[] = { "summary.txt", "stacks.folded" };
 
@@ -92,6 +105,9 @@ void daemon_deaths_open(struct daemon *daemon)
 {
 	if (!daemon->options->capture.session.deaths)
 		return;
+	daemon->deaths.nr_written = mmap(NULL, sizeof(*daemon->deaths.nr_written),
+					 PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	hash_table_init(&daemon->deaths.tenants, MAX_TENANTS, struct tenant, tenant);
 	deaths_init(&daemon->deaths.seen, &daemon->sampler);
 	daemon->deaths.seen.wants = wants;
 	daemon->deaths.seen.arg = daemon;
@@ -128,21 +144,6 @@ static void learn_some(struct daemon *daemon)
 		daemon->deaths.learns = !background_post(daemon->sampler.background, &job);
 }
 
-static int text_write(int fd, const struct buf *text)
-{
-	const char *at = text->data;
-	size_t left = text->len;
-	ssize_t n;
-
-	for (; left; at += n, left -= (size_t)n) {
-		n = write(fd, at, left);
-		if (n < 0)
-			return -errno;
-	}
-	return 0;
-}
-
-/* text: in place of the profile. */
 static int file_write(const struct daemon *daemon, int folder, const char *name,
 		      const struct profile *profile, const struct buf *text)
 {
@@ -154,10 +155,7 @@ static int file_write(const struct daemon *daemon, int folder, const char *name,
 
 	if (fd < 0)
 		return -errno;
-	err = store_access_file(access, fd);
-	if (!err)
-		err = text ? text_write(fd, text)
-			   : output_write_fd(fd, output_format_by_path(name), profile, &options);
+	err = store_access_file(access, fd) ?: file_fill(fd, name, profile, text, &options);
 	if (!err && fsync(fd) && errno != EINVAL)
 		err = -errno;
 	close(fd);
@@ -220,9 +218,25 @@ static int folder_write(const struct daemon *daemon, const struct profile *profi
 	return err;
 }
 
-static int death_write(struct daemon *daemon, const struct death *death)
+/* folder: its name; NULL: it has none. */
+static void death_log(const struct death *death, const struct buf *sentence, const char *folder)
 {
 	char reason[DEATH_SIGNAL_BYTES], by[BPFPROF_COMM_LEN + 1];
+	const struct log_field fields[] = {
+		{ .key = "why", .text = sentence->data },
+		{ .key = "signal", .text = death_reason(reason, death) },
+		{ .key = "by", .text = by },
+		{ .key = "pid", .number = death->pid },
+		{ .key = "folder", .text = folder },
+	};
+
+	death_by(by, death);
+	log_event(LOG_INFO, "process died", fields,
+		  sizeof(fields) / sizeof(fields[0]) - (folder ? 0 : 1));
+}
+
+static int death_write(struct daemon *daemon, const struct death *death)
+{
 	struct buf sentence = { .max = MAX_TEXT }, summary = { .max = MAX_TEXT },
 		   name = { .max = NAME_MAX };
 	struct stats_reasons problems = { 0 };
@@ -237,21 +251,11 @@ static int death_write(struct daemon *daemon, const struct death *death)
 	death_sentence(&sentence, death, &profile);
 	death_summary(&summary, death, &profile);
 	death_folder_name(&name, death, &profile);
-	err = buf_error(&sentence) ?: buf_error(&summary) ?: buf_error(&name);
+	err = buf_error(&summary) ?: buf_error(&name);
 	if (!err)
 		err = folder_write(daemon, &profile, &summary, &name);
-	if (!err) {
-		const struct log_field fields[] = {
-			{ .key = "why", .text = sentence.data },
-			{ .key = "signal", .text = death_reason(reason, death) },
-			{ .key = "by", .text = by },
-			{ .key = "pid", .number = death->pid },
-			{ .key = "folder", .text = name.data },
-		};
-
-		death_by(by, death);
-		log_event(LOG_INFO, "process died", fields, sizeof(fields) / sizeof(fields[0]));
-	}
+	if (!buf_error(&sentence))
+		death_log(death, &sentence, err ? NULL : name.data);
 	buf_fini(&sentence);
 	buf_fini(&summary);
 	buf_fini(&name);
@@ -264,24 +268,77 @@ static int is_folder(const struct dirent *entry)
 	return death_is_folder(entry->d_name);
 }
 
+/* The <who> of the name of a folder: a pod or a program. */
+static size_t owner_of(const char *folder, const char **ret)
+{
+	const char *end = strrchr(folder, '-');
+
+	*ret = strchr(strchr(folder, '-') + 1, '-') + 1; /* death_is_folder() has seen both */
+	return end > *ret ? (size_t)(end - *ret) : 0;
+}
+
+static bool is_same_owner(const char *a, const char *b)
+{
+	const char *of_a, *of_b;
+	size_t len = owner_of(a, &of_a);
+
+	return len == owner_of(b, &of_b) && !memcmp(of_a, of_b, len);
+}
+
+/* The oldest folder of the owner that has the most of them; the list is sorted. */
+static size_t folder_choose(struct dirent *const *list, size_t nr)
+{
+	size_t i, j, of_owner, most = 0, chosen = 0;
+
+	for (i = 0; i < nr; i++) {
+		for (j = i, of_owner = 0; j < nr; j++)
+			of_owner += is_same_owner(list[i]->d_name, list[j]->d_name);
+		if (of_owner > most) {
+			most = of_owner;
+			chosen = i;
+		}
+	}
+	return chosen;
+}
+
+static bool is_too_old(const struct daemon *daemon, const char *folder)
+{
+	struct stat st;
+
+	return !fstatat(store_fd(daemon->store), folder, &st, AT_SYMLINK_NOFOLLOW) &&
+	       (uint64_t)st.st_mtime + daemon->options->limits.age_seconds <
+		       time_wall_ns() / NS_PER_SECOND;
+}
+
+/* Removes the folder, and its entry in the list. */
+static void entry_remove(int parent, struct dirent **list, size_t *nr, size_t i)
+{
+	folder_remove(parent, list[i]->d_name);
+	free(list[i]);
+	memmove(list + i, list + i + 1, (--*nr - i) * sizeof(*list));
+}
+
 /* scandirat() has sorted them: the oldest come first. */
 static void folders_prune(const struct daemon *daemon)
 {
-	int parent = store_fd(daemon->store), nr, i;
-	uint64_t now_s = time_wall_ns() / NS_PER_SECOND;
+	int parent = store_fd(daemon->store), found;
 	struct dirent **list;
-	struct stat st;
+	size_t nr, i;
 
-	nr = scandirat(parent, ".", &list, is_folder, alphasort);
-	for (i = 0; i < nr; i++) {
-		if (nr - i > MAX_FOLDERS ||
-		    (!fstatat(parent, list[i]->d_name, &st, AT_SYMLINK_NOFOLLOW) &&
-		     (uint64_t)st.st_mtime + daemon->options->limits.age_seconds < now_s))
-			folder_remove(parent, list[i]->d_name);
+	found = scandirat(parent, ".", &list, is_folder, alphasort);
+	if (found < 0)
+		return;
+	nr = (size_t)found;
+	for (i = 0; i < nr;)
+		if (is_too_old(daemon, list[i]->d_name))
+			entry_remove(parent, list, &nr, i);
+		else
+			i++;
+	while (nr > MAX_FOLDERS)
+		entry_remove(parent, list, &nr, folder_choose(list, nr));
+	for (i = 0; i < nr; i++)
 		free(list[i]);
-	}
-	if (nr >= 0)
-		free(list);
+	free(list);
 }
 
 static void child_main(struct daemon *daemon, struct death *const deaths[], size_t nr)
@@ -295,9 +352,18 @@ static void child_main(struct daemon *daemon, struct death *const deaths[], size
 		if (err)
 			log_warn("%s: the death of pid %u is not written: %s", daemon->output,
 				 deaths[i]->pid, strerror(-err));
+		else
+			++*daemon->deaths.nr_written;
 	}
 	folders_prune(daemon);
 	_exit(0);
+}
+
+/* Whatever has ended it, the deaths that it has not written are counted. */
+static void child_ended(struct daemon_deaths *deaths)
+{
+	deaths->pid = 0;
+	deaths->nr_not_written += deaths->nr_given - *deaths->nr_written;
 }
 
 static void child_watch(struct daemon_deaths *deaths, uint64_t now_ns)
@@ -305,26 +371,42 @@ static void child_watch(struct daemon_deaths *deaths, uint64_t now_ns)
 	if (!deaths->pid)
 		return;
 	if (waitpid(deaths->pid, NULL, WNOHANG))
-		deaths->pid = 0;
+		child_ended(deaths);
 	else if (now_ns > deaths->child_ns + CHILD_NS)
 		kill(deaths->pid, SIGKILL);
 }
 
-/* Sums up the deaths that have no folder. */
+static uint64_t without_folder(const struct daemon_deaths *deaths)
+{
+	return deaths->nr_not_written + deaths->seen.nr_not_written;
+}
+
+/* One line for all deaths without a folder since the last such line. */
 static void sum_log(struct daemon_deaths *deaths, uint64_t now_ns, bool at_once)
 {
-	uint64_t nr = deaths->nr_over + deaths->seen.nr_not_written - deaths->nr_said;
+	uint64_t nr = without_folder(deaths) - deaths->nr_summed;
 	const struct log_field fields[] = {
 		{ .key = "deaths", .number = nr },
 		{ .key = "all_deaths", .number = deaths->seen.nr_deaths },
 	};
 
-	if (!nr || (!at_once && now_ns < deaths->said_ns + SUM_NS))
+	if (!nr || (!at_once && now_ns < deaths->sum_ns + SUM_NS))
 		return;
-	deaths->said_ns = now_ns;
-	deaths->nr_said += nr;
-	log_event(LOG_INFO, "more processes died, too many to write", fields,
+	deaths->sum_ns = now_ns;
+	deaths->nr_summed += nr;
+	log_event(LOG_INFO, "more processes died, without a folder", fields,
 		  sizeof(fields) / sizeof(fields[0]));
+}
+
+static bool may_write(struct daemon_deaths *deaths, uint32_t number)
+{
+	struct tenant *tenant = hash_table_get(&deaths->tenants, &number);
+
+	if (!tenant || (tenant->nr && (tenant->nr >= PER_TENANT || deaths->nr_hour >= PER_HOUR)))
+		return false;
+	tenant->nr++;
+	deaths->nr_hour++;
+	return true;
 }
 
 /* The deaths that may be written now; the others are freed. */
@@ -333,18 +415,21 @@ static size_t deaths_choose(struct daemon_deaths *deaths, struct death *ret[DEAT
 {
 	struct death *death;
 	size_t nr = 0;
+	bool may;
 
 	if (!deaths->hour_ns || now_ns > deaths->hour_ns + HOUR_NS) {
 		deaths->hour_ns = now_ns;
 		deaths->nr_hour = 0;
+		hash_table_clear(&deaths->tenants);
 	}
-	while (nr < DEATHS_MAX_WAITING && (death = deaths_take(&deaths->seen))) {
-		if (deaths->nr_hour < PER_HOUR) {
-			deaths->nr_hour++;
+	while (deaths->seen.nr_waiting) {
+		may = may_write(deaths, deaths_tenant(&deaths->seen));
+		death = deaths_take(&deaths->seen);
+		if (may) {
 			ret[nr++] = death;
 			continue;
 		}
-		deaths->nr_over++;
+		deaths->nr_not_written++;
 		death_free(death);
 	}
 	return nr;
@@ -359,12 +444,16 @@ static void deaths_write(struct daemon *daemon, uint64_t now_ns)
 	if (!nr)
 		return;
 	deaths->child_ns = now_ns;
-	deaths->pid = fork();
-	if (!deaths->pid)
-		child_main(daemon, list, nr);
-	if (deaths->pid < 0) {
-		deaths->pid = 0;
-		deaths->nr_over += nr;
+	deaths->nr_given = nr;
+	if (deaths->nr_written == MAP_FAILED) {
+		deaths->nr_not_written += nr;
+	} else {
+		*deaths->nr_written = 0;
+		deaths->pid = fork();
+		if (!deaths->pid)
+			child_main(daemon, list, nr);
+		if (deaths->pid < 0)
+			child_ended(deaths);
 	}
 	for (i = 0; i < nr; i++)
 		death_free(list[i]);
@@ -387,56 +476,60 @@ void daemon_deaths_run(struct daemon *daemon, uint64_t now_ns)
 	background_resume(daemon->sampler.background);
 }
 
-void daemon_deaths_end(struct daemon *daemon)
+bool daemon_deaths_last(struct daemon *daemon)
 {
 	struct daemon_deaths *deaths = &daemon->deaths;
 
 	if (!daemon->options->capture.session.deaths)
-		return;
-	while (deaths->pid) {
-		child_watch(deaths, time_monotonic_ns());
-		usleep(1000);
+		return false;
+	child_watch(deaths, time_monotonic_ns());
+	if (!deaths->pid && deaths->seen.nr_waiting)
+		deaths_write(daemon, time_monotonic_ns());
+	return deaths->pid;
+}
+
+void daemon_deaths_end(struct daemon *daemon, int signal_fd)
+{
+	uint64_t end_ns = time_monotonic_ns() + END_NS;
+	struct daemon_deaths *deaths = &daemon->deaths;
+	struct pollfd fd = { .fd = signal_fd, .events = POLLIN };
+
+	while (!daemon->asked_again && daemon_deaths_last(daemon) && time_monotonic_ns() < end_ns) {
+		poll(&fd, 1, 10);
+		if (fd.revents)
+			daemon_asked_again(daemon, signal_fd);
 	}
-	deaths_write(daemon, time_monotonic_ns());
+	if (deaths->pid) {
+		kill(deaths->pid, SIGKILL);
+		child_ended(deaths);
+	}
+	deaths->nr_not_written += deaths->seen.nr_waiting;
 	sum_log(deaths, time_monotonic_ns(), true);
-	while (deaths->pid) {
-		child_watch(deaths, time_monotonic_ns());
-		usleep(1000);
-	}
 }
 
 void daemon_deaths_close(struct daemon *daemon)
 {
 	deaths_fini(&daemon->deaths.seen);
-}
-
-/* A label's value; the killer chose its name. */
-static void label_add(struct buf *dst, const char *value)
-{
-	for (; *value; value++)
-		buf_add_char(dst, strchr("\"\\", *value) || (unsigned char)*value < ' ' ||
-						  (unsigned char)*value > '~'
-					  ? '_'
-					  : *value);
+	hash_table_clear(&daemon->deaths.tenants);
 }
 
 void daemon_deaths_metrics(struct buf *dst, const struct daemon *daemon)
 {
-	const struct deaths *seen = &daemon->deaths.seen;
+	const struct death_counts *counts = &daemon->deaths.seen.counts;
 	size_t i;
 
 	if (!daemon->options->capture.session.deaths)
 		return;
-	buf_add_str(dst, "# HELP bpfprof_deaths_total Watched processes that died, by signal or "
-			 "exit, and by who ended them.\n# TYPE bpfprof_deaths_total counter\n");
-	for (i = 0; i < seen->nr_counts; i++) {
-		buf_printf(dst, "bpfprof_deaths_total{signal=\"%s\",by=\"", seen->counts[i].reason);
-		label_add(dst, seen->counts[i].by);
-		buf_printf(dst, "\"} %" PRIu64 "\n", seen->counts[i].nr);
-	}
+	buf_add_str(
+		dst,
+		"# HELP bpfprof_deaths_total Watched processes that died, by signal or "
+		"exit, and by the process that ended them.\n# TYPE bpfprof_deaths_total counter\n");
+	for (i = 0; i < counts->nr; i++)
+		buf_printf(dst, "bpfprof_deaths_total{signal=\"%s\",by=\"%s\"} %" PRIu64 "\n",
+			   counts->rows[i].reason, counts->rows[i].by, counts->rows[i].nr);
 	buf_printf(dst,
-		   "# HELP bpfprof_deaths_not_written_total Deaths that were only counted.\n"
+		   "# HELP bpfprof_deaths_not_written_total Deaths without a folder.\n"
 		   "# TYPE bpfprof_deaths_not_written_total counter\n"
 		   "bpfprof_deaths_not_written_total %" PRIu64 "\n",
-		   daemon->deaths.nr_over + seen->nr_not_written);
+		   without_folder(&daemon->deaths));
 }

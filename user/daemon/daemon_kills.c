@@ -78,20 +78,6 @@ static void name_make(char name[STORE_NAME_MAX], const struct memory_kill *kill,
 		 safe.pod, *pod ? "-" : "", part->pid);
 }
 
-static int text_write(int fd, const struct buf *text)
-{
-	const char *at = text->data;
-	size_t left = text->len;
-	ssize_t n;
-
-	for (; left; at += n, left -= (size_t)n) {
-		n = write(fd, at, left);
-		if (n < 0)
-			return -errno;
-	}
-	return 0;
-}
-
 /* text: in place of the profile, for .txt. */
 static int file_write(const struct daemon *daemon, const char *name, const char *suffix,
 		      const struct profile *profile, const struct buf *text)
@@ -103,8 +89,7 @@ static int file_write(const struct daemon *daemon, const char *name, const char 
 	if (fd < 0)
 		return fd;
 	snprintf(whole, sizeof(whole), "%s%s", name, suffix);
-	err = text ? text_write(fd, text)
-		   : output_write_fd(fd, output_format_by_path(whole), profile, &options);
+	err = file_fill(fd, whole, profile, text, &options);
 	end = store_file_end(daemon->store, fd, temporary, err ? NULL : whole);
 	return err ? err : end;
 }

@@ -2,6 +2,10 @@
 /* One set of files in a folder. */
 #include "daemon/daemon.h"
 
+#include <errno.h>
+#include <unistd.h>
+
+#include "base/buf.h"
 #include "base/time.h"
 #include "formats/output.h"
 #include "profile/profile.h"
@@ -40,4 +44,29 @@ int set_write(const struct daemon *daemon, struct store *store, const struct sto
 	seconds = (profile->duration_ns + NS_PER_SECOND / 2) / NS_PER_SECOND;
 	return store_commit(store, set, profile->time_ns / NS_PER_SECOND, seconds ? seconds : 1,
 			    limits, time_wall_ns() / NS_PER_SECOND, counts);
+}
+
+static int text_write(int fd, const struct buf *text)
+{
+	const char *at = text->data;
+	size_t left = text->len;
+	ssize_t n;
+
+	while (left) {
+		n = write(fd, at, left);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		at += n;
+		left -= (size_t)n;
+	}
+	return 0;
+}
+
+int file_fill(int fd, const char *name, const struct profile *profile, const struct buf *text,
+	      const struct output_options *options)
+{
+	return text ? text_write(fd, text)
+		    : output_write_fd(fd, output_format_by_path(name), profile, options);
 }

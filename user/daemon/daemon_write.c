@@ -18,6 +18,7 @@
 
 #include "base/deadline.h"
 #include "base/log.h"
+#include "base/signals.h"
 #include "base/time.h"
 #include "daemon/push_queue.h"
 #include "formats/output.h"
@@ -28,6 +29,8 @@
 #include "profile/profile.h"
 #include "profile/ray_calls.h"
 
+/* timeout(1) sends a signal to the process and to its group: that is one request. */
+#define SAME_SIGNAL_NS NS_PER_SECOND
 #define WRITER_SECONDS 120 /* the limit is this or two intervals, whichever is longer */
 #define CHILD_CACHE_BYTES (1U << 20) /* names are found file by file */
 #define STATUS_TRIES 50 /* a millisecond each */
@@ -454,4 +457,30 @@ void writer_watch(struct daemon *daemon, uint64_t now_ns)
 		return;
 	writer->killed = true;
 	kill(writer->pid, SIGKILL);
+}
+
+bool daemon_asked_again(struct daemon *daemon, int signal_fd)
+{
+	int signal;
+
+	while ((signal = signals_next(signal_fd)))
+		daemon->asked_again |=
+			signal != SIGHUP && time_monotonic_ns() > daemon->quit_ns + SAME_SIGNAL_NS;
+	return daemon->asked_again;
+}
+
+bool writer_finish(struct daemon *daemon, int signal_fd)
+{
+	while (daemon->writer.pid) {
+		struct pollfd fds[] = { { .fd = daemon->writer.fd, .events = POLLIN },
+					{ .fd = signal_fd, .events = POLLIN } };
+
+		poll(fds, 2, 1000);
+		writer_watch(daemon, time_monotonic_ns());
+		if (fds[1].revents && daemon_asked_again(daemon, signal_fd))
+			return false;
+		if (fds[0].revents)
+			writer_done(daemon);
+	}
+	return true;
 }

@@ -51,11 +51,11 @@ static const struct flag_rule rules[] = {
 
 static const char watch_about[] =
 	"Usage: bpfprof watch -p PID|--comm GLOB|--worker LIST|--pod [NS/]GLOB [FLAG]...\n"
-	"Says why processes die: by which signal, in which function and line, killed by\n"
-	"whom, with which exit code. It prints a sentence for each death and writes\n"
+	"Says why processes die: by which signal or exit code, in which function and\n"
+	"line, and which process ended them. It prints a sentence for each death and writes\n"
 	"death-<UTC>-<who>-<pid>/summary.txt with the stack at that moment, walked in the\n"
-	"kernel: no core file is needed, and the process is not touched. Ends as planned\n"
-	"(exit code 0, or ended by the parent or at the end of a pod) are no deaths.\n";
+	"kernel: no core file is needed, and the process is not touched. A planned end is\n"
+	"not a death: exit code 0, an end by the parent, the end of a pod.\n";
 static const char watch_notes[] =
 	"Examples:\n"
 	"  bpfprof watch -p 1234                       a job and all of its children\n"

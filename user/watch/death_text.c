@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 
 #include "base/buf.h"
@@ -18,8 +19,7 @@
 #include "profile/aggregate.h"
 #include "profile/profile.h"
 
-#define SIGNAL_BITS 0x7f
-#define CORE_BIT 0x80
+#define PAGE_BYTES (768U << 10) /* of a summary; the frames after that are counted */
 #define WHO_BYTES 40 /* of the name of the folder */
 #define TIME_BYTES 17 /* 20261129T133712Z, with the NUL */
 #define FOLDER "death-"
@@ -42,23 +42,37 @@ const char *death_signal_name(char dst[DEATH_SIGNAL_BYTES], uint32_t number)
 	else if ((int)number >= SIGRTMIN && (int)number <= SIGRTMAX)
 		snprintf(dst, DEATH_SIGNAL_BYTES, "SIGRTMIN+%d", (int)number - SIGRTMIN);
 	else
-		snprintf(dst, DEATH_SIGNAL_BYTES, "SIG%u", number & SIGNAL_BITS);
+		snprintf(dst, DEATH_SIGNAL_BYTES, "SIG%u", number & 0x7f);
 	return dst;
 }
 
 const char *death_reason(char dst[DEATH_SIGNAL_BYTES], const struct death *death)
 {
-	if (death->status & SIGNAL_BITS)
-		return death_signal_name(dst, death->status & SIGNAL_BITS);
+	if (WTERMSIG(death->status))
+		return death_signal_name(dst, WTERMSIG(death->status));
 	snprintf(dst, DEATH_SIGNAL_BYTES, "exit");
 	return dst;
 }
 
+/* Text that a program chose becomes a label, and never one that has a meaning of its own. */
+static void label_make(char dst[BPFPROF_COMM_LEN + 1], const char comm[BPFPROF_COMM_LEN])
+{
+	static const char *const taken[] = { "self", "kernel", "other" };
+	size_t i;
+
+	snprintf(dst, BPFPROF_COMM_LEN + 1, "%.*s", BPFPROF_COMM_LEN, comm);
+	for (i = 0; dst[i]; i++)
+		if (dst[i] < ' ' || dst[i] > '~' || dst[i] == '"' || dst[i] == '\\')
+			dst[i] = '_';
+	for (i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
+		if (!strcmp(dst, taken[i]))
+			snprintf(dst, BPFPROF_COMM_LEN + 1, "%s (process)", taken[i]);
+}
+
 void death_by(char dst[BPFPROF_COMM_LEN + 1], const struct death *death)
 {
-	dst[BPFPROF_COMM_LEN] = '\0';
 	if (death->kind == DEATH_KILLED)
-		memcpy(dst, death->by.comm, BPFPROF_COMM_LEN);
+		label_make(dst, death->by.comm);
 	else
 		snprintf(dst, BPFPROF_COMM_LEN + 1, "%s",
 			 death->kind == DEATH_OOM ? "kernel" : "self");
@@ -212,7 +226,7 @@ static void killer_add(struct buf *dst, const struct death *death)
 {
 	char name[BPFPROF_COMM_LEN + 1];
 
-	death_by(name, death);
+	snprintf(name, sizeof(name), "%.*s", BPFPROF_COMM_LEN, death->by.comm);
 	buf_add_str(dst, " by ");
 	text_add_part(dst, name);
 	buf_printf(dst, " (pid %u)", death->by.sender);
@@ -220,7 +234,7 @@ static void killer_add(struct buf *dst, const struct death *death)
 
 static void end_add(struct buf *dst, const struct death *death)
 {
-	uint32_t signal = death->status & SIGNAL_BITS, code = death->status >> 8 & 0xff;
+	uint32_t signal = WTERMSIG(death->status), code = WEXITSTATUS(death->status);
 	char name[DEATH_SIGNAL_BYTES];
 
 	if (death->kind == DEATH_OOM) {
@@ -312,13 +326,13 @@ static void facts_add(struct buf *dst, const struct death *death, const struct p
 	buf_add_char(dst, '\n');
 	if (process)
 		row(dst, "name", strtab_get(profile->strings, process->comm));
-	if (death->status & SIGNAL_BITS)
+	if (WTERMSIG(death->status))
 		buf_printf(dst, "status        %s, %s core file, 128 + %u in a shell\n",
-			   death_signal_name(name, death->status & SIGNAL_BITS),
-			   death->status & CORE_BIT ? "with a" : "without a",
-			   death->status & SIGNAL_BITS);
+			   death_signal_name(name, WTERMSIG(death->status)),
+			   WCOREDUMP(death->status) ? "with a" : "without a",
+			   WTERMSIG(death->status));
 	else
-		buf_printf(dst, "status        exit code %u\n", death->status >> 8 & 0xff);
+		buf_printf(dst, "status        exit code %u\n", WEXITSTATUS(death->status));
 	labels_add(dst, profile);
 }
 
@@ -352,38 +366,45 @@ static uint32_t first_leaf(const struct death *death, const struct profile *prof
 	return profile->stack_locations[sample->stack];
 }
 
+/* A line of a stack. False: the page is full, and a line says so once. */
+static bool frame_line(struct buf *dst, const struct profile *profile, uint32_t stack)
+{
+	if (dst->len > PAGE_BYTES)
+		return false;
+	buf_add_str(dst, "    ");
+	frame_add(dst, profile, profile_frame(profile, stack));
+	buf_add_char(dst, '\n');
+	if (dst->len > PAGE_BYTES)
+		buf_add_str(dst, "    ... no room for more frames: stacks.folded has them\n");
+	return true;
+}
+
 /*
- * The part of a last stack above the first one. A handler on a stack of its own may have no more, and Python's
- * frames then stand among those of the handler.
+ * The frames of the last signal that stand on the first stack: those of the handler. Frames of Python are left out:
+ * if the handler has a stack of its own, they are the interrupted ones, and are merged in between.
  */
 static bool handler_add(struct buf *dst, const struct death *death, const struct profile *profile,
 			uint32_t stack)
 {
 	uint32_t leaf = first_leaf(death, profile), at;
-	const struct profile_location *loc;
 	bool found = false;
 
 	stack_each(at, profile->stack_callers, stack)
 		found |= profile->stack_locations[at] == leaf;
 	if (!found)
 		return false;
-	for (at = stack; profile->stack_locations[at] != leaf; at = profile->stack_callers[at]) {
-		loc = profile_frame(profile, at);
-		if (loc->kind == LOCATION_PYTHON)
-			continue;
-		buf_add_str(dst, "    ");
-		frame_add(dst, profile, loc);
-		buf_add_char(dst, '\n');
-	}
+	for (at = stack; profile->stack_locations[at] != leaf; at = profile->stack_callers[at])
+		if (profile_frame(profile, at)->kind != LOCATION_PYTHON &&
+		    !frame_line(dst, profile, at))
+			return true;
 	buf_add_str(dst, "    ... the first stack, as above\n");
 	return true;
 }
 
-static void frame_line(struct buf *dst, const struct profile *profile, uint32_t stack)
+static void more_line(struct buf *dst, uint32_t nr)
 {
-	buf_add_str(dst, "    ");
-	frame_add(dst, profile, profile_frame(profile, stack));
-	buf_add_char(dst, '\n');
+	if (nr > SAME_FRAMES)
+		buf_printf(dst, "    ... %u more of it\n", nr - SAME_FRAMES);
 }
 
 /* A recursion without end has the same frame a thousand times: after three of it there is one line. */
@@ -393,16 +414,14 @@ static void frames_add(struct buf *dst, const struct profile *profile, uint32_t 
 
 	stack_each(at, profile->stack_callers, stack) {
 		if (profile->stack_locations[at] != location) {
-			if (nr > SAME_FRAMES)
-				buf_printf(dst, "    ... %u more of it\n", nr - SAME_FRAMES);
+			more_line(dst, nr);
 			location = profile->stack_locations[at];
 			nr = 0;
 		}
-		if (nr++ < SAME_FRAMES)
-			frame_line(dst, profile, at);
+		if (nr++ < SAME_FRAMES && !frame_line(dst, profile, at))
+			return;
 	}
-	if (nr > SAME_FRAMES)
-		buf_printf(dst, "    ... %u more of it\n", nr - SAME_FRAMES);
+	more_line(dst, nr);
 }
 
 static void stack_add(struct buf *dst, const struct death *death, const struct profile *profile,

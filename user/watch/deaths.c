@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/background.h"
-#include "base/process_map.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "base/vec.h"
@@ -30,70 +29,10 @@
 #define FIRST_NS (60 * NS_PER_SECOND)
 #define OTHER_THREAD_NS (5 * NS_PER_SECOND)
 
-struct death_stack {
-	struct bpfprof_sample sample;
-	uint32_t stop, unmerged;
-	size_t nr;
-	uint64_t frames[];
-};
-
 struct names {
-	char program[32]; /* the base name of its first argument; "": not known */
-	char script[64]; /* the script, if it is an interpreter */
+	char program[sizeof(((struct watched *)NULL)->program)];
+	char script[sizeof(((struct watched *)NULL)->script)];
 };
-
-struct watched {
-	struct hash_node node;
-	struct process_key key;
-	struct names names;
-	bool wanted; /* by the filters, when its program began or later */
-	bool found_ended; /* its exit event has not come, or is on its way */
-	struct death_facts *facts; /* signals of others; NULL: none */
-	struct death_stack *stacks[DEATH_NR_STACKS];
-};
-
-static size_t stack_bytes(size_t nr)
-{
-	return sizeof(struct death_stack) + nr * sizeof(uint64_t);
-}
-
-static void stack_free(struct deaths *deaths, struct watched *w, enum death_stack_kind kind)
-{
-	if (w->stacks[kind])
-		deaths->stack_bytes -= stack_bytes(w->stacks[kind]->nr);
-	free(w->stacks[kind]);
-	w->stacks[kind] = NULL;
-}
-
-static void watched_clear(struct deaths *deaths, struct watched *w)
-{
-	for (int kind = 0; kind < DEATH_NR_STACKS; kind++)
-		stack_free(deaths, w, kind);
-	free(w->facts);
-	w->facts = NULL;
-}
-
-static void watched_remove(struct deaths *deaths, struct watched *w)
-{
-	watched_clear(deaths, w);
-	hash_table_remove(&deaths->processes, w);
-}
-
-/* The oldest process without anything to explain its end makes room. */
-static void make_room(struct deaths *deaths)
-{
-	struct watched *w;
-
-	if (deaths->processes.nr < DEATHS_MAX_PROCESSES)
-		return;
-	deaths->nr_processes_full++;
-	hash_table_each(&deaths->processes, w) {
-		if (w->facts || w->stacks[DEATH_STACK_FIRST] || w->stacks[DEATH_STACK_LAST])
-			continue;
-		watched_remove(deaths, w);
-		return;
-	}
-}
 
 static uint32_t own_pid_of(const struct deaths *deaths, uint32_t pid)
 {
@@ -125,36 +64,34 @@ static struct names names_read(const struct deaths *deaths, uint32_t pid)
 	return names;
 }
 
-static struct watched *watched_find(const struct deaths *deaths, const struct bpfprof_task_id *task)
+static struct watched *named(struct deaths *deaths, const struct bpfprof_task_id *task,
+			     const struct names *names)
 {
-	return process_map_find(&deaths->processes, task->pid, task->start_ns);
-}
+	struct watched *w = watched_get(&deaths->watched, task->pid, task->start_ns);
 
-static struct watched *watched_add(struct deaths *deaths, const struct bpfprof_task_id *task,
-				   const struct names *names)
-{
-	struct watched *w = watched_find(deaths, task);
-
-	if (!w) {
-		make_room(deaths);
-		w = process_map_add(&deaths->processes, task->pid, task->start_ns);
+	if (w && names->program[0]) {
+		memcpy(w->program, names->program, sizeof(w->program));
+		memcpy(w->script, names->script, sizeof(w->script));
 	}
-	if (w && names->program[0])
-		w->names = *names;
 	return w;
 }
 
-/* Beside a background, only starts and execs read names: other events have borrowed pointers. */
-static struct watched *watched_get(struct deaths *deaths, const struct bpfprof_task_id *task)
+static struct watched *found(const struct deaths *deaths, const struct bpfprof_task_id *task)
 {
-	struct watched *w = watched_find(deaths, task);
+	return watched_find(&deaths->watched, task->pid, task->start_ns);
+}
+
+/* Beside a background, only starts and execs read names: other events have borrowed pointers. */
+static struct watched *get(struct deaths *deaths, const struct bpfprof_task_id *task)
+{
+	struct watched *w = found(deaths, task);
 	struct names names = { 0 };
 
 	if (w)
 		return w;
 	if (!deaths->sampler->background)
 		names = names_read(deaths, task->pid);
-	return watched_add(deaths, task, &names);
+	return named(deaths, task, &names);
 }
 
 /* The facts of a process that has no sample at hand. False: it is not watched. */
@@ -176,71 +113,52 @@ static bool input_make(struct deaths *deaths, const struct bpfprof_task_id *task
 	       (!deaths->wants || deaths->wants(deaths->arg, ret));
 }
 
-static void stack_keep(struct deaths *deaths, struct watched *w, enum death_stack_kind kind,
-		       const struct aggregate_input *input)
-{
-	size_t bytes = stack_bytes(input->nr_user);
-	struct death_stack *stack;
-
-	stack_free(deaths, w, kind);
-	stack = deaths->stack_bytes + bytes > DEATHS_STACK_BYTES ? NULL : malloc(bytes);
-	if (!stack) {
-		deaths->nr_stacks_full++;
-		return;
-	}
-	*stack = (struct death_stack){ .sample = *input->sample,
-				       .stop = input->stop,
-				       .unmerged = input->unmerged,
-				       .nr = input->nr_user };
-	if (input->nr_user)
-		memcpy(stack->frames, input->user, input->nr_user * sizeof(uint64_t));
-	w->stacks[kind] = stack;
-	deaths->stack_bytes += bytes;
-}
-
 /* Does the new stack stand on the kept one? Then a handler runs, or raises the signal again. */
-static bool stands_on(const struct aggregate_input *input, const struct death_stack *kept)
+static bool stands_on(const struct aggregate_input *input, const struct watched_stack *kept)
 {
-	return kept->nr && input->sample->task.tid == kept->sample.task.tid &&
+	return kept && kept->nr && input->sample->task.tid == kept->sample.task.tid &&
 	       input->nr_user > kept->nr &&
 	       !memcmp(input->user + (input->nr_user - kept->nr), kept->frames,
 		       kept->nr * sizeof(uint64_t));
 }
 
-static void on_signal(struct deaths *deaths, const struct aggregate_input *input)
+/* The entry of a process that the filters want. NULL: they do not, or there is no memory. */
+static struct watched *wanted(struct deaths *deaths, const struct aggregate_input *input)
 {
 	struct watched *w;
 
 	if (deaths->wants && !deaths->wants(deaths->arg, input))
-		return;
-	w = watched_get(deaths, &input->sample->task);
+		return NULL;
+	w = get(deaths, &input->sample->task);
+	return w ? watched_want(&deaths->watched, w) : NULL;
+}
+
+static void on_signal(struct deaths *deaths, const struct aggregate_input *input)
+{
+	struct watched *w = wanted(deaths, input);
+
 	if (!w)
 		return;
-	w->wanted = true;
 	if (!(input->sample->flags & BPFPROF_SAMPLE_HANDLED))
-		stack_keep(deaths, w, DEATH_STACK_LAST, input);
-	else if (!w->stacks[DEATH_STACK_FIRST] || !stands_on(input, w->stacks[DEATH_STACK_FIRST]))
-		stack_keep(deaths, w, DEATH_STACK_FIRST, input);
+		watched_stack_keep(&deaths->watched, w, DEATH_STACK_LAST, input);
+	else if (!stands_on(input, watched_stack(&deaths->watched, w, DEATH_STACK_FIRST)))
+		watched_stack_keep(&deaths->watched, w, DEATH_STACK_FIRST, input);
 }
 
 static void on_sample(struct deaths *deaths, const struct aggregate_input *input)
 {
 	struct watched *w;
 
-	if (!deaths->keep_recent || input->sample->flags & BPFPROF_SAMPLE_KTHREAD ||
-	    (deaths->wants && !deaths->wants(deaths->arg, input)))
+	if (!deaths->keep_recent || input->sample->flags & BPFPROF_SAMPLE_KTHREAD)
 		return;
-	w = watched_get(deaths, &input->sample->task);
-	if (!w)
-		return;
-	w->wanted = true;
-	if (input->nr_user)
-		stack_keep(deaths, w, DEATH_STACK_RECENT, input);
+	w = wanted(deaths, input);
+	if (w && input->nr_user)
+		watched_stack_keep(&deaths->watched, w, DEATH_STACK_RECENT, input);
 }
 
 /*
  * Reads the name, container, role and rank of a process that runs: one that sleeps never shows them by a sample. A
- * job may wait here. NULL: no room.
+ * job may wait here. NULL: no memory.
  */
 static struct watched *learn(struct deaths *deaths, const struct bpfprof_task_id *task)
 {
@@ -248,12 +166,10 @@ static struct watched *learn(struct deaths *deaths, const struct bpfprof_task_id
 	const struct names names = names_read(deaths, task->pid);
 	struct aggregate_input labels;
 	struct bpfprof_sample sample;
-	bool wanted = input_make(deaths, task, none, &sample, &labels);
-	struct watched *w = watched_add(deaths, task, &names);
+	bool wants = input_make(deaths, task, none, &sample, &labels);
+	struct watched *w = named(deaths, task, &names);
 
-	if (w)
-		w->wanted |= wanted;
-	return w;
+	return w && wants ? watched_want(&deaths->watched, w) : w;
 }
 
 static void on_exec(struct deaths *deaths, const struct process *process)
@@ -265,58 +181,34 @@ static void on_exec(struct deaths *deaths, const struct process *process)
 	struct watched *w = learn(deaths, &task);
 
 	if (w)
-		watched_clear(deaths, w);
+		watched_clear(&deaths->watched, w);
 }
 
 static void on_kill(struct deaths *deaths, const struct bpfprof_kill_event *event)
 {
 	const struct bpfprof_task_id task = { .pid = event->pid, .start_ns = event->start_ns };
 	struct bpfprof_kill_event *to;
+	struct death_facts *facts;
 	struct watched *w;
 
 	if (!event->start_ns)
 		return;
-	w = watched_get(deaths, &task);
-	if (w && !w->facts)
-		w->facts = calloc(1, sizeof(*w->facts));
-	if (!w || !w->facts)
+	w = get(deaths, &task);
+	facts = w ? watched_facts(&deaths->watched, w) : NULL;
+	if (!facts)
 		return;
 	if (event->signal == SIGKILL)
-		to = &w->facts->kill;
+		to = &facts->kill;
 	else if (event->signal == SIGTERM || event->signal == SIGINT || event->signal == SIGHUP ||
 		 event->signal == SIGQUIT)
-		to = &w->facts->asked;
+		to = &facts->asked;
 	else
-		to = &w->facts->fault;
+		to = &facts->fault;
 	/* The OOM killer sends two events of one kill. */
 	if (to->rec.ts_ns && event->flags & BPFPROF_KILL_OOM)
 		to->flags |= event->flags;
 	else
 		*to = *event;
-}
-
-static void reason_count(struct deaths *deaths, const struct death *death)
-{
-	struct deaths_count count = { .nr = 1 };
-	size_t i;
-
-	death_reason(count.reason, death);
-	death_by(count.by, death);
-	deaths->nr_deaths++;
-	for (i = 0; i < deaths->nr_counts; i++)
-		if (!strcmp(deaths->counts[i].reason, count.reason) &&
-		    !strcmp(deaths->counts[i].by, count.by)) {
-			deaths->counts[i].nr++;
-			return;
-		}
-	/* A killer chooses its name: past the limit the last row has all other names. */
-	if (deaths->nr_counts == DEATHS_MAX_REASONS) {
-		deaths->counts[DEATHS_MAX_REASONS - 1].nr++;
-		return;
-	}
-	if (deaths->nr_counts == DEATHS_MAX_REASONS - 1)
-		count = (struct deaths_count){ .reason = "other", .by = "other", .nr = 1 };
-	deaths->counts[deaths->nr_counts++] = count;
 }
 
 /* Is this child only a tool of its watched parent: another program, which no filter names? */
@@ -328,7 +220,7 @@ static bool is_helper(const struct deaths *deaths, const struct bpfprof_task_id 
 	const struct watched *w;
 	size_t i;
 
-	w = parent ? process_map_find(&deaths->processes, parent->pid, parent->start_ns) : NULL;
+	w = parent ? watched_find(&deaths->watched, parent->pid, parent->start_ns) : NULL;
 	if (!w || !w->wanted)
 		return false;
 	for (i = 0; i < sampler->options->nr_pids; i++)
@@ -350,17 +242,15 @@ static void names_set(const struct deaths *deaths, struct death *death, const st
 	bool python = process && process->pythons->nr;
 
 	/* A child that has executed no program has the arguments of its parent. */
-	if (!w || !w->names.program[0]) {
+	if (!w || !w->program[0]) {
 		parent = processes_find(deaths->sampler->reader.processes, death->parent);
 		if (parent && process && process->program == parent->program)
-			w = process_map_find(&deaths->processes, parent->pid, parent->start_ns);
+			w = watched_find(&deaths->watched, parent->pid, parent->start_ns);
 	}
-	if (w && python && w->names.script[0] && strcmp(w->names.script, "-c"))
-		title_cut(death->name, sizeof(death->name), w->names.script,
-			  strlen(w->names.script));
-	else if (w && w->names.program[0])
-		title_cut(death->name, sizeof(death->name), w->names.program,
-			  strlen(w->names.program));
+	if (w && python && w->script[0] && strcmp(w->script, "-c"))
+		title_cut(death->name, sizeof(death->name), w->script, strlen(w->script));
+	else if (w && w->program[0])
+		title_cut(death->name, sizeof(death->name), w->program, strlen(w->program));
 	else
 		title_cut(death->name, sizeof(death->name), comm, strnlen(comm, BPFPROF_COMM_LEN));
 }
@@ -380,9 +270,9 @@ static void note_fill(struct death_stack_note *note, const struct bpfprof_sample
 }
 
 /* Has the stack to do with the end? */
-static bool is_shown(const struct watched *w, enum death_stack_kind kind, uint64_t end_ns)
+static bool is_shown(const struct watched_stack *stack, const struct watched_stack *last,
+		     enum death_stack_kind kind, uint64_t end_ns)
 {
-	const struct death_stack *stack = w->stacks[kind], *last = w->stacks[DEATH_STACK_LAST];
 	uint64_t age_ns;
 
 	if (!stack || kind == DEATH_STACK_LAST)
@@ -395,7 +285,7 @@ static bool is_shown(const struct watched *w, enum death_stack_kind kind, uint64
 	return !last && age_ns < OTHER_THREAD_NS;
 }
 
-static void stack_add(struct deaths *deaths, struct death *death, const struct death_stack *stack,
+static void stack_add(struct death *death, const struct watched_stack *stack,
 		      enum death_stack_kind kind, const struct aggregate_input *labels)
 {
 	struct aggregate_input input = *labels;
@@ -411,7 +301,6 @@ static void stack_add(struct deaths *deaths, struct death *death, const struct d
 	input.stop = stack->stop;
 	input.unmerged = stack->unmerged;
 	aggregate_add(death->aggregate, &input);
-	(void)deaths;
 }
 
 /* NULL: no memory. */
@@ -424,6 +313,7 @@ static struct death *death_new(struct deaths *deaths, const struct bpfprof_task_
 	struct death *death = calloc(1, sizeof(*death));
 	struct bpfprof_sample none = *labels->sample;
 	struct aggregate_input input = *labels;
+	const struct watched_stack *stacks[DEATH_NR_STACKS] = { NULL };
 	bool any = false;
 
 	if (!death || aggregate_new(&death->aggregate, true, AGGREGATE_BYTES)) {
@@ -438,11 +328,13 @@ static struct death *death_new(struct deaths *deaths, const struct bpfprof_task_
 	death->ts_ns = end->ts_ns;
 	death->wall_ns = end->ts_ns + time_wall_ns() - time_monotonic_ns();
 	names_set(deaths, death, w, process, end->comm);
-	for (int kind = 0; w && kind < DEATH_NR_STACKS; kind++) {
-		if (!is_shown(w, kind, end->ts_ns))
+	for (int kind = 0; w && kind < DEATH_NR_STACKS; kind++)
+		stacks[kind] = watched_stack(&deaths->watched, w, kind);
+	for (int kind = 0; kind < DEATH_NR_STACKS; kind++) {
+		if (!is_shown(stacks[kind], stacks[DEATH_STACK_LAST], kind, end->ts_ns))
 			continue;
 		any = true;
-		stack_add(deaths, death, w->stacks[kind], kind, labels);
+		stack_add(death, stacks[kind], kind, labels);
 	}
 	if (!any) { /* its sample has the labels of the process */
 		none.period_ns = 1ULL << DEATH_NR_STACKS;
@@ -452,14 +344,19 @@ static struct death *death_new(struct deaths *deaths, const struct bpfprof_task_
 	return death;
 }
 
-static void death_keep(struct deaths *deaths, struct death *death)
+/* A tenant leaves room for the deaths of others. */
+static void death_keep(struct deaths *deaths, struct death *death, uint32_t tenant)
 {
-	if (deaths->nr_waiting == DEATHS_MAX_WAITING) {
+	size_t at = (deaths->first + deaths->nr_waiting) % DEATHS_MAX_WAITING;
+
+	if (!shares_take(&deaths->shares, tenant, 1)) {
 		deaths->nr_not_written++;
 		death_free(death);
 		return;
 	}
-	deaths->waiting[(deaths->first + deaths->nr_waiting++) % DEATHS_MAX_WAITING] = death;
+	deaths->waiting[at] = death;
+	deaths->tenants[at] = tenant;
+	deaths->nr_waiting++;
 }
 
 /* Does its raylet take the worker away from a running task? Agents and idle workers end with the raylet. */
@@ -473,8 +370,19 @@ static bool is_taken(const struct deaths *deaths, const struct process_end *end,
 	if (!labels->title || !strcmp(labels->title, TITLE_PREFIX "IDLE") ||
 	    (labels->role && strcmp(labels->role, ray_role_name(RAY_ROLE_WORKER)) != 0))
 		return false;
-	w = parent ? process_map_find(&deaths->processes, parent->pid, parent->start_ns) : NULL;
+	w = parent ? watched_find(&deaths->watched, parent->pid, parent->start_ns) : NULL;
 	return !w || !w->facts || !death_is_asked(w->facts, end->ts_ns);
+}
+
+/* The user of a process becomes known with its mappings: one that lived too briefly counts for its parent's. */
+static uint32_t tenant_of(const struct deaths *deaths, uint32_t pid, uint32_t parent)
+{
+	struct processes *processes = deaths->sampler->reader.processes;
+	const struct process *process = processes_find(processes, pid);
+
+	if (!process || !process->tenant)
+		process = processes_find(processes, parent);
+	return process ? process->tenant : 0;
 }
 
 static void ended(struct deaths *deaths, const struct bpfprof_task_id *task,
@@ -482,6 +390,7 @@ static void ended(struct deaths *deaths, const struct bpfprof_task_id *task,
 {
 	struct death_facts facts = { 0 };
 	const struct bpfprof_kill_event *by;
+	const struct process *process;
 	struct bpfprof_sample sample;
 	struct aggregate_input labels;
 	const struct watched *w;
@@ -490,7 +399,8 @@ static void ended(struct deaths *deaths, const struct bpfprof_task_id *task,
 
 	if (!input_make(deaths, task, end->comm, &sample, &labels)) /* may wait */
 		return;
-	w = watched_find(deaths, task);
+	process = processes_find(deaths->sampler->reader.processes, task->pid);
+	w = found(deaths, task);
 	if (w && w->facts)
 		facts = *w->facts;
 	facts.pid = task->pid;
@@ -498,17 +408,16 @@ static void ended(struct deaths *deaths, const struct bpfprof_task_id *task,
 	facts.ts_ns = end->ts_ns;
 	facts.ray = labels.title;
 	facts.taken = is_taken(deaths, end, &labels);
-	facts.helper = is_helper(deaths, task, end,
-				 processes_find(deaths->sampler->reader.processes, task->pid));
+	facts.helper = is_helper(deaths, task, end, process);
 	kind = death_judge(&facts, &by);
 	if (kind == DEATH_NONE) {
 		deaths->nr_ended++;
 		return;
 	}
+	deaths->nr_deaths++;
 	death = death_new(deaths, task, end, w, &labels);
 	if (!death) {
 		deaths->nr_not_written++;
-		deaths->nr_deaths++;
 		return;
 	}
 	death->kind = kind;
@@ -516,28 +425,28 @@ static void ended(struct deaths *deaths, const struct bpfprof_task_id *task,
 		death->by = *by;
 		death->by.sender = own_pid_of(deaths, by->sender) ?: by->sender;
 	}
-	reason_count(deaths, death);
-	death_keep(deaths, death);
+	death_counts_add(&deaths->counts, death);
+	death_keep(deaths, death, tenant_of(deaths, task->pid, end->parent));
 }
 
 static void on_exit_event(struct deaths *deaths, const struct bpfprof_task_id *task,
 			  const struct process_end *end)
 {
-	struct watched *w = watched_find(deaths, task);
+	struct watched *w = found(deaths, task);
 
 	if (!end->known) {
 		deaths->nr_unknown_ends += w && !w->found_ended;
 		if (w)
-			w->found_ended = true;
+			watched_end(&deaths->watched, w);
 		return;
 	}
 	if (w)
 		deaths->nr_unknown_ends -= w->found_ended;
 	if (end->status || (w && !deaths->wants))
 		ended(deaths, task, end);
-	w = watched_find(deaths, task);
+	w = found(deaths, task);
 	if (w)
-		watched_remove(deaths, w);
+		watched_remove(&deaths->watched, w);
 }
 
 static void on_event(void *arg, const struct event *event)
@@ -568,7 +477,8 @@ static void on_event(void *arg, const struct event *event)
 void deaths_init(struct deaths *deaths, struct sampler *sampler)
 {
 	*deaths = (struct deaths){ .sampler = sampler };
-	hash_table_init(&deaths->processes, DEATHS_MAX_PROCESSES, struct watched, key);
+	watched_init(&deaths->watched);
+	shares_init(&deaths->shares, DEATHS_MAX_WAITING);
 }
 
 void deaths_observe(struct deaths *deaths)
@@ -638,6 +548,11 @@ size_t deaths_waiting(const struct deaths *deaths, const struct aggregate *ret[D
 	return i;
 }
 
+uint32_t deaths_tenant(const struct deaths *deaths)
+{
+	return deaths->tenants[deaths->first];
+}
+
 struct death *deaths_take(struct deaths *deaths)
 {
 	struct death *death;
@@ -645,6 +560,7 @@ struct death *deaths_take(struct deaths *deaths)
 	if (!deaths->nr_waiting)
 		return NULL;
 	death = deaths->waiting[deaths->first];
+	shares_give(&deaths->shares, deaths_tenant(deaths), 1);
 	deaths->first = (deaths->first + 1) % DEATHS_MAX_WAITING;
 	deaths->nr_waiting--;
 	return death;
@@ -652,38 +568,27 @@ struct death *deaths_take(struct deaths *deaths)
 
 struct aggregate *deaths_stacks(const struct deaths *deaths)
 {
+	const struct watched_stack *stack;
 	struct aggregate *aggregate;
-	struct watched *w;
 
-	if (!deaths->stack_bytes || aggregate_new(&aggregate, false, STACKS_BYTES))
+	if (!deaths->watched.stacks.nr || aggregate_new(&aggregate, false, STACKS_BYTES))
 		return NULL;
-	hash_table_each(&deaths->processes, w) {
-		for (int kind = 0; kind < DEATH_NR_STACKS; kind++) {
-			const struct death_stack *stack = w->stacks[kind];
-			const struct aggregate_input input = {
-				.sample = stack ? &stack->sample : NULL,
-				.user = stack ? stack->frames : NULL,
-				.nr_user = stack ? stack->nr : 0,
-				.stop = stack ? stack->stop : 0,
-			};
-
-			if (stack)
-				aggregate_add(aggregate, &input);
-		}
-	}
+	hash_table_each(&deaths->watched.stacks, stack)
+		aggregate_add(aggregate, &(struct aggregate_input){ .sample = &stack->sample,
+								    .user = stack->frames,
+								    .nr_user = stack->nr,
+								    .stop = stack->stop });
 	return aggregate;
 }
 
 void deaths_fini(struct deaths *deaths)
 {
 	struct death *death;
-	struct watched *w;
 
 	while ((death = deaths_take(deaths)))
 		death_free(death);
-	hash_table_each(&deaths->processes, w)
-		watched_clear(deaths, w);
-	hash_table_clear(&deaths->processes);
+	shares_fini(&deaths->shares);
+	watched_fini(&deaths->watched);
 	free(deaths->pids);
 }
 
@@ -691,13 +596,14 @@ void deaths_fini(struct deaths *deaths)
 
 const struct counter deaths_counters[] = {
 	{ COUNTER_WALK, "deaths_not_written", AT(nr_not_written),
-	  .help = "deaths that were only counted, because too many came at once" },
+	  .help = "deaths that were only counted: the share of their tenant of those that wait was "
+		  "used up" },
 	{ COUNTER_WALK, "deaths_end_not_seen", AT(nr_unknown_ends),
 	  .help = "watched processes whose end raised no event, so that its cause is not known" },
-	{ COUNTER_WALK, "deaths_processes_no_room", AT(nr_processes_full),
-	  .help = "processes over 4,096, whose names and signals are forgotten" },
-	{ COUNTER_WALK, "deaths_stacks_no_room", AT(nr_stacks_full),
-	  .help = "stacks of deadly signals over the limit" },
+	{ COUNTER_WALK, "deaths_processes_no_room", AT(watched.nr_full),
+	  .help = "processes whose names and signals were forgotten, for others beyond 4,096" },
+	{ COUNTER_WALK, "deaths_stacks_no_room", AT(watched.nr_stacks_full),
+	  .help = "stacks of signals that were forgotten, for others beyond 2 MiB" },
 	{ 0 },
 };
 

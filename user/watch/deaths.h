@@ -5,9 +5,9 @@
 /*
  * The deaths that a sampler sees, whose session has the option `deaths`. It keeps for each watched process what
  * may explain its end: signals of others, stacks of deadly signals, its last sample. The decision falls when the
- * process ends, because a handler may take any signal. The caller takes the deaths one by one. Bounds:
- * DEATHS_MAX_PROCESSES processes, DEATHS_STACK_BYTES of stacks, DEATHS_MAX_WAITING deaths that the caller has not
- * taken; what is over is counted. The caller owns the struct, which must not move.
+ * process ends, because a handler may take any signal. The caller takes the deaths one by one. Bounds: those of
+ * watched.h, and DEATHS_MAX_WAITING deaths that the caller has not taken, which tenants share (base/shares.h); what is
+ * over is counted. The caller owns the struct, which must not move.
  */
 
 #include <stdbool.h>
@@ -15,24 +15,17 @@
 #include <stdint.h>
 
 #include "base/counters.h"
-#include "base/hash_table.h"
+#include "base/shares.h"
 #include "watch/death.h"
+#include "watch/death_counts.h"
+#include "watch/watched.h"
 
 struct aggregate;
 struct aggregate_input;
 struct sampler;
 struct stats_reasons;
 
-#define DEATHS_MAX_PROCESSES 4096
-#define DEATHS_STACK_BYTES (2U << 20)
-#define DEATHS_MAX_WAITING 64
-#define DEATHS_MAX_REASONS 64
-
-/* Deaths of one reason and one killer: the labels of bpfprof_deaths_total. */
-struct deaths_count {
-	char reason[DEATH_SIGNAL_BYTES], by[BPFPROF_COMM_LEN + 1];
-	uint64_t nr;
-};
+#define DEATHS_MAX_WAITING 128 /* one tenant alone has a half of it */
 
 struct deaths {
 	struct sampler *sampler;
@@ -40,20 +33,19 @@ struct deaths {
 	bool (*wants)(void *arg, const struct aggregate_input *input);
 	void *arg;
 	bool keep_recent; /* keep the last sample of each process */
-	struct hash_table processes; /* struct watched */
-	size_t stack_bytes;
+	struct watched_table watched;
 	uint32_t *pids; /* processes that ran at the start, and are still to be learned */
 	size_t nr_pids, cap_pids;
 	struct death *waiting[DEATHS_MAX_WAITING];
+	uint32_t tenants[DEATHS_MAX_WAITING]; /* of those */
 	size_t first, nr_waiting;
-	struct deaths_count counts[DEATHS_MAX_REASONS];
-	size_t nr_counts;
+	struct shares shares; /* of the room for them */
+	struct death_counts counts;
 	uint64_t nr_deaths; /* all */
 	uint64_t
 		nr_ended; /* watched processes that ended in order; with wants, without those of exit code 0 */
-	uint64_t nr_not_written; /* deaths over DEATHS_MAX_WAITING */
+	uint64_t nr_not_written; /* deaths over the share of their tenant */
 	uint64_t nr_unknown_ends; /* watched processes whose end raised no event */
-	uint64_t nr_processes_full, nr_stacks_full;
 };
 
 void deaths_init(struct deaths *deaths, struct sampler *sampler);
@@ -67,6 +59,8 @@ int deaths_start(struct deaths *deaths);
  * for about this long. False: that was all.
  */
 bool deaths_learn(struct deaths *deaths, uint64_t limit_ns);
+/* The tenant (base/tenant.h) of the death that deaths_take() gives next. */
+uint32_t deaths_tenant(const struct deaths *deaths);
 /* The oldest death that was not taken yet; the caller frees it. NULL: none. */
 struct death *deaths_take(struct deaths *deaths);
 /* For sampler_sweep(): the aggregates of the deaths that were not taken yet. Returns their number. */
