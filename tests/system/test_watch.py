@@ -242,6 +242,19 @@ def in_order(context):
 
 
 @test()
+def of_subshells(context):
+    """A shell that starts a job reads the exit codes of its tools, those of its subshells too."""
+    process = context.spawn(["sh", "-c", "read _; for n in 1 2 3 4; do _=$(readlink /nowhere; true); done; exit 3"],
+                            stdin=subprocess.PIPE)
+    watch = Watch(context, "-p", process.pid)
+    go(process)
+    check(process.wait(20) == 3, "status")
+    watch.wait("all watched")
+    text = watch.end(stop=False).only(process.pid)
+    check(re.match(r"sh \(pid %d\) exited with code 3" % process.pid, text), text)
+
+
+@test()
 def exit_code(context):
     process, text = one_death(context, "exit")
     check(re.match(r"deaths \(pid %d\) exited with code 3" % process.pid, text), text)

@@ -220,8 +220,11 @@ static bool is_helper(const struct deaths *deaths, const struct bpfprof_task_id 
 	const struct watched *w;
 	size_t i;
 
-	w = parent ? watched_find(&deaths->watched, parent->pid, parent->start_ns) : NULL;
-	if (!w || !w->wanted)
+	if (!parent)
+		return false;
+	/* With -p the parent is watched, too: a subshell may have ended before it was seen to be. */
+	w = watched_find(&deaths->watched, parent->pid, parent->start_ns);
+	if (!sampler->options->nr_pids && (!w || !w->wanted))
 		return false;
 	for (i = 0; i < sampler->options->nr_pids; i++)
 		if (sampler->target_pids && sampler->target_pids[i] == task->pid)
@@ -435,13 +438,14 @@ static void on_exit_event(struct deaths *deaths, const struct bpfprof_task_id *t
 	struct watched *w = found(deaths, task);
 
 	if (!end->known) {
-		deaths->nr_unknown_ends += w && !w->found_ended;
+		/* The kernel reports no end of a process that the filters do not want. */
+		deaths->nr_unknown_ends += w && w->wanted && !w->found_ended;
 		if (w)
 			watched_end(&deaths->watched, w);
 		return;
 	}
-	if (w)
-		deaths->nr_unknown_ends -= w->found_ended;
+	if (w && w->wanted && w->found_ended && deaths->nr_unknown_ends)
+		deaths->nr_unknown_ends--;
 	if (end->status || (w && !deaths->wants))
 		ended(deaths, task, end);
 	w = found(deaths, task);
