@@ -318,23 +318,23 @@ def path_became_something_else(context):
 
 @test(alone=True)
 def libraries_at_one_address(context):
-    """300 rounds of dlclose and dlopen of two libraries at the same address: no wrong name."""
+    """150 rounds of dlclose and dlopen of two libraries at the same address: no wrong name."""
     alpha = context.helper("libalpha.so", "reuse_library.c", "-shared", "-fPIC", "-DTARGET_MAIN")
     beta = context.helper("libbeta.so", "reuse_library.c", "-shared", "-fPIC", "-DBETA",
                           "-DTARGET_MAIN")
     program = context.helper("reuse", "reuse.c")
     neighbour(context)
     same = os.path.join(context.scratch("files"), "same")
-    target = context.spawn([program, "60", alpha, beta, "300", same])
-    recording = context.start("record", "-F", "997", "-d", "30", "-p", target.pid, "-o",
+    target = context.spawn([program, "60", alpha, beta, "150", same])
+    recording = context.start("record", "-F", "997", "-d", "100", "-p", target.pid, "-o",
                               "x.folded", "--stats", "x.json")
-    target.wait(timeout=50)
+    target.wait(timeout=100)
     recording.send_signal(2)
     context.finish(recording, 20).expect(0)
     with open(same, encoding="ascii") as file:
         rounds = int(file.read())
     if rounds < 100:
-        raise Skip("the loader reused the address in %d of 599 cases only" % rounds)
+        raise Skip("the loader reused the address in %d of 299 cases only" % rounds)
     wrong, right, truncated = [], 0, 0
     for process, frames, count in chains.read_folded(context.text("x.folded")):
         other = {"call_alpha": "beta_", "call_beta": "alpha_"}
