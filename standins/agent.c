@@ -402,7 +402,7 @@ static int refused(struct answer *answer)
 	return standin_fail("%s", *text ? text : "the agent refuses without a reason");
 }
 
-/* Where an answer goes. */
+/* An answer is copied to one of these. */
 struct goal {
 	const char *path; /* NULL: standard output */
 	char *text; /* not NULL: the answer is copied to it */

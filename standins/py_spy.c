@@ -84,6 +84,20 @@ static int missing(const char *command)
 	return STATUS_USAGE;
 }
 
+/* Reads a command line. -1: it is whole; else an exit status. */
+static int line_read(struct command_line *line, struct question *question, const char **help,
+		     const char *text, int argc, char **argv)
+{
+	int status = options_read(line, question, argc, argv);
+
+	if (status)
+		return status;
+	if (!*help)
+		return -1;
+	fputs(text, stdout);
+	return 0;
+}
+
 static int dump(int argc, char **argv)
 {
 	static const char *const levels[] = { "0", "1", "2", "3", "4", "5", "6", "7", "8" };
@@ -106,14 +120,10 @@ static int dump(int argc, char **argv)
 		{ 0 },
 	};
 	struct command_line line = { .rows = rows };
-	int status = options_read(&line, &question, argc, argv);
+	int status = line_read(&line, &question, &help, dump_help, argc, argv);
 
-	if (status)
+	if (status >= 0)
 		return status;
-	if (help) {
-		fputs(dump_help, stdout);
-		return 0;
-	}
 	if (!pid)
 		return missing("dump");
 	if (locals)
@@ -340,14 +350,10 @@ static int top(int argc, char **argv)
 		{ 0 },
 	};
 	struct command_line line = { .rows = rows };
-	int status = options_read(&line, &question, argc, argv);
+	int status = line_read(&line, &question, &help, live_help, argc, argv);
 
-	if (status)
+	if (status >= 0)
 		return status;
-	if (help) {
-		fputs(live_help, stdout);
-		return 0;
-	}
 	if (line.nr_operands || line.rest < argc)
 		return standin_fail("py-spy top watches a program that runs: start it, then "
 				    "py-spy top --pid <pid>");

@@ -35,7 +35,9 @@ static size_t character_len(const char *text)
 				 : 0;
 	size_t i;
 
-	if (*c < ' ' || *c == 0x7f || (*c == 0xc2 && c[1] < 0xa0))
+	/* After 0xc2 these are the other controls. After 0xe0 and 0xf0 a longer form may hide one. */
+	if (*c < ' ' || *c == 0x7f || (*c == 0xc2 && c[1] < 0xa0) || (*c == 0xe0 && c[1] < 0xa0) ||
+	    (*c == 0xf0 && c[1] < 0x90))
 		return 0;
 	for (i = 1; i < len; i++)
 		if ((c[i] & 0xc0) != 0x80)
@@ -56,7 +58,7 @@ static void line_draw(const char *text)
 		fwrite(len ? text : "?", 1, len ? len : 1, stdout);
 		text += len ? len : 1;
 	}
-	fputs("\033[K\r\n", stdout);
+	fputs("\033[K\n", stdout);
 	shown.row++;
 }
 

@@ -1,9 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """py-spy top of standins/: the table of the agent on a terminal, in a pipe, and how it ends."""
 
+import contextlib
+import fcntl
 import os
+import pty
+import random
+import re
 import signal
+import socket
+import struct
 import subprocess
+import termios
+import threading
 
 import test_top
 from containers import wait_for
@@ -45,6 +54,46 @@ def screen(context):
     wait_for("the end of the command", lambda: not commands_of(agent), 20)
     wait_for("the shell", lambda: os.path.exists(context.path("done")), 20)
     check(context.text("status") == "130\n", context.text("status"))
+
+
+def serve_tables(server, answer):
+    connection, _ = server.accept()
+    with connection:
+        connection.recv(65536)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for begin in range(0, len(answer), 700):
+            part = answer[begin:begin + 700]
+            connection.sendall(b"%x\r\n%s\r\n" % (len(part), part))
+        connection.sendall(b"0\r\n\r\n")
+
+
+@test(modes=CAPS)
+def rubbish(context):
+    """Whatever an agent sends, the terminal gets the escapes of a table alone, and no line that is too wide."""
+    path, target, chance = standin(), test_top.shares(context), random.Random(17)
+    pieces = [b"\x1b]0;title\x07", b"\x9b2J", b"\xc2\x9b2J", b"\xe0\x82\x9b2J", b"\xf0\x80\x82\x9b", b"\r", b"\n", b"\0", b"\x7f",
+              "\u6f22\u00e9".encode(), b"\nbpfprof top: x\n", b"x" * 5000, bytes(range(256))]
+    answer = b"bpfprof top: " + b"".join(
+        chance.choice(pieces) if chance.random() < 0.5 else chance.randbytes(chance.randrange(9)) for _ in range(3000))
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 9, 60, 0, 0))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=serve_tables, args=(server, answer), daemon=True).start()
+        process = subprocess.Popen([path, "top", "-p", str(target.pid)], stdout=slave, stderr=subprocess.PIPE, env={
+            "BPFPROF_AGENT": "127.0.0.1:%d" % server.getsockname()[1]})
+        context.stack.callback(process.kill)
+        os.close(slave)
+        found = b""
+        with contextlib.suppress(OSError):  # the other end is closed
+            while part := os.read(master, 65536):
+                found += part
+        check(process.wait(20) == 0, "%s" % process.stderr.read())
+    os.close(master)
+    text = re.sub("\x1b\\[(H|K|J|2J)", "", found.decode("utf-8", "replace"))
+    bad = re.search("[\x00-\x1f\x7f-\x9f]", text.replace("\r\n", ""))
+    check(not bad, "a control character: %r" % (bad and text[max(bad.start() - 40, 0):bad.start() + 40]))
+    lines = text.split("\r\n")
+    check(len(lines) > 100 and max(map(len, lines)) <= 60, "%d lines, the longest of %d" % (len(lines), max(map(len, lines))))
 
 
 @test(modes=CAPS)
