@@ -29,11 +29,11 @@ char LICENSE[] SEC("license") = "GPL";
 #define KERNEL_STACK_BYTES 32768 /* the largest of a thread; most have half of it */
 #define MAX_ANCESTORS 8
 #define NS_PER_SECOND 1000000000ULL
-#define SENT_PER_SECOND 4 /* records of signals of a kind to a process, but for SIGKILL */
+#define SENT_PER_SECOND 4 /* records of signals of a kind to a process */
 #define MAX_CGROUPS 8 /* that of the process and those above it */
 #define PAGES_NO_LIMIT ((1ULL << 51) - 1) /* PAGE_COUNTER_MAX, include/linux/page_counter.h */
 
-enum sent_kind { SENT_FAULT, SENT_REQUEST, SENT_KILL, SENT_NR_KINDS };
+enum sent_kind { SENT_FAULT, SENT_REQUEST, SENT_NR_KINDS };
 
 struct sent_key {
 	__u32 pid;
@@ -232,22 +232,15 @@ static __always_inline void sent_output(struct sent *sent)
 		count_add(BPFPROF_COUNT_EVENT_LOST, 1);
 }
 
-static __always_inline __u32 sent_kind(__u32 signal)
-{
-	if (signal == SIGKILL)
-		return SENT_KILL;
-	return REQUESTS >> signal & 1 ? SENT_REQUEST : SENT_FAULT;
-}
-
 /*
  * A process may handle thousands of signals a second. Those over the rate wait here, each in place of the one
- * before, and the last one gets its record when the process ends. So does a signal during an exec: the record of the
- * exec comes later, and user space forgets the signals before it.
+ * before, and the last one gets its record when the process ends.
  */
 static __always_inline void signal_note(struct task_struct *task, __u32 pid, __u32 signal,
 					const void *info)
 {
-	struct sent_key key = { .pid = pid, .kind = sent_kind(signal) };
+	struct sent_key key = { .pid = pid,
+				.kind = REQUESTS >> signal & 1 ? SENT_REQUEST : SENT_FAULT };
 	struct sent *sent = bpf_map_lookup_elem(&signals_sent, &key);
 	__u64 now = bpf_ktime_get_ns();
 
@@ -263,7 +256,7 @@ static __always_inline void signal_note(struct task_struct *task, __u32 pid, __u
 	}
 	kill_fill(&sent->last, task, pid, signal, info);
 	sent->waits = 1;
-	if (sent->nr++ < SENT_PER_SECOND && !BPF_CORE_READ_BITFIELD_PROBED(task, in_execve))
+	if (sent->nr++ < SENT_PER_SECOND)
 		sent_output(sent);
 }
 
@@ -278,15 +271,12 @@ int BPF_PROG(signal_sent, int number, void *info, struct task_struct *task, int 
 		return 0;
 	if (signal == SIGKILL) {
 		kill_send(task, pid, info, 0);
-		if (cfg.deaths && BPF_CORE_READ_BITFIELD_PROBED(task, in_execve) &&
-		    !is_of_kernel(info, sender))
-			signal_note(task, pid, signal, info);
 		return 0;
 	}
 	/* Signals to itself need no sender. */
 	if (!cfg.deaths || signal > 31 || !(DEADLY >> signal & 1) || sender->tgid == pid)
 		return 0;
-	/* Of the kernel's own ones only the requests of a terminal explain an end. */
+	/* A signal of the kernel explains an end only if it is a request, as a terminal sends it. */
 	if (REQUESTS >> signal & 1 || !is_of_kernel(info, sender))
 		signal_note(task, pid, signal, info);
 	return 0;

@@ -152,7 +152,7 @@ Test(deaths_table, stacks)
 	cr_expect_leq(table.stack_bytes, WATCHED_STACK_BYTES);
 	stack_keep(nr - 1, DEATH_STACK_LAST); /* in its own place */
 	cr_expect_not_null(stack_of(nr - 1, DEATH_STACK_LAST));
-	watched_clear(&table, find(nr - 1));
+	watched_forget_stacks(&table, find(nr - 1));
 	cr_expect_null(stack_of(nr - 1, DEATH_STACK_LAST));
 	watched_fini(&table);
 	cr_expect_eq(table.stack_bytes, 0);

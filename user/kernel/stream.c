@@ -232,8 +232,6 @@ static uint32_t record_pid(const struct bpfprof_record *rec)
 		return ((const struct bpfprof_process_event *)rec)->task.pid;
 	case BPFPROF_KIND_TITLE:
 		return ((const struct bpfprof_title_event *)rec)->task.pid;
-	case BPFPROF_KIND_KILL: /* after an exec before it */
-		return ((const struct bpfprof_kill_event *)rec)->pid;
 	case BPFPROF_KIND_BLOCK_FREED: /* after the sample of the block */
 		return ((const struct bpfprof_block_freed *)rec)->pid;
 	case BPFPROF_KIND_FORK: /* the parent's facts can be read */

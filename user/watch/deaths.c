@@ -180,8 +180,9 @@ static void on_exec(struct deaths *deaths, const struct process *process)
 					      .exec_id = process->exec_id };
 	struct watched *w = learn(deaths, &task);
 
+	/* Records of signals that came during the exec or after it may have overtaken that of the exec: they stay. */
 	if (w)
-		watched_clear(&deaths->watched, w);
+		watched_forget_stacks(&deaths->watched, w);
 }
 
 static void on_kill(struct deaths *deaths, const struct bpfprof_kill_event *event)

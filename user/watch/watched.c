@@ -51,7 +51,7 @@ static void touch(struct watched_table *table, struct watched *w)
 	hash_table_touch(place_of(table, w), w);
 }
 
-void watched_clear(struct watched_table *table, struct watched *w)
+void watched_forget_stacks(struct watched_table *table, struct watched *w)
 {
 	struct watched_stack *stack;
 
@@ -60,13 +60,12 @@ void watched_clear(struct watched_table *table, struct watched *w)
 		if (stack)
 			stack_free(table, stack);
 	}
-	free(w->facts);
-	w->facts = NULL;
 }
 
 void watched_remove(struct watched_table *table, struct watched *w)
 {
-	watched_clear(table, w);
+	watched_forget_stacks(table, w);
+	free(w->facts);
 	hash_table_remove(place_of(table, w), w);
 }
 

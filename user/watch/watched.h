@@ -65,8 +65,9 @@ struct watched *watched_want(struct watched_table *table, struct watched *w);
 struct watched *watched_end(struct watched_table *table, struct watched *w);
 /* The facts of the entry for a new signal. NULL: no memory. */
 struct death_facts *watched_facts(struct watched_table *table, struct watched *w);
-/* Frees signals and stacks, and the entry as well. */
-void watched_clear(struct watched_table *table, struct watched *w);
+/* Frees the stacks of the entry. */
+void watched_forget_stacks(struct watched_table *table, struct watched *w);
+/* Frees the entry, with its signals and stacks. */
 void watched_remove(struct watched_table *table, struct watched *w);
 
 /* Keeps the stack of a sample in place of an earlier one of this kind. */
