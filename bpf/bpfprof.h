@@ -128,7 +128,7 @@ struct bpfprof_process_event { /* EXEC, EXIT, RENAME, MMAP */
 	struct bpfprof_record rec;
 	struct bpfprof_task_id task;
 	char comm[BPFPROF_COMM_LEN];
-	__u64 va; /* MMAP: start of the range; EXIT of the last thread: what wait(2) reports of the process */
+	__u64 va; /* MMAP: start of the range; EXIT of the last thread: the status for wait(2) */
 	__u64 len;
 	__u64 cpu_ns; /* EXIT of the last thread: CPU time of the thread group */
 	__u32 flags; /* EXIT: 1 = last thread of its group; MMAP: 1 = overlaps a known mapping */

@@ -103,7 +103,7 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
 	return 0;
 }
 
-/* What wait(2) reports: the end of the group, or else that of its first thread. */
+/* The status that wait(2) reports is that of the group's end, or else that of the first thread. */
 static __always_inline __u32 wait_status(struct task_struct *task, struct signal_struct *signal)
 {
 	if (BPF_CORE_READ(signal, flags) & SIGNAL_GROUP_EXIT)

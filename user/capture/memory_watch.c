@@ -11,12 +11,7 @@
 #include "proc/self.h"
 
 #define POLL_NS (NS_PER_SECOND / 2)
-/*
- * Of a writer: its own work, and the copy of what the other process changes meanwhile, measured on busy machines as
- * three fifths of its memory.
- */
 #define WRITER_WORK_BYTES (5U << 20)
-#define writer_bytes(anonymous) (WRITER_WORK_BYTES + (anonymous) / 5 * 3)
 
 void memory_watch_begin(struct memory_watch *watch, struct sampler *sampler, uint64_t budget,
 			const struct self_usage *self)
@@ -49,8 +44,10 @@ bool memory_watch_poll(struct memory_watch *watch, size_t reserved, uint64_t now
 void memory_watch_fork(struct memory_watch *watch, uint64_t spare)
 {
 	uint64_t anonymous = self_anonymous_bytes();
+	/* A busy daemon changed three fifths of its memory while a writer lived, and each page that it changes is there twice. */
+	uint64_t writer = WRITER_WORK_BYTES + anonymous / 5 * 3;
 
-	if (watch->sampler && anonymous + writer_bytes(anonymous) > watch->max_bytes + spare)
+	if (watch->sampler && anonymous + writer > watch->max_bytes + spare)
 		images_cool(watch->sampler->reader.images);
 	malloc_trim(0); /* free pages would be copied once they are used beside the writer */
 }

@@ -468,8 +468,8 @@ void daemon_deaths_run(struct daemon *daemon, uint64_t now_ns)
 	child_watch(deaths, now_ns);
 	sum_log(deaths, now_ns, false);
 	learn_some(daemon);
-	/* The child is a fork: no job may be half done. */
-	if (deaths->pid || !deaths->seen.nr_waiting ||
+	/* The child is a fork: no job may be half done. Beside the writer there would be a third copy of the memory. */
+	if (deaths->pid || daemon->writer.pid || !deaths->seen.nr_waiting ||
 	    !background_try_pause(daemon->sampler.background))
 		return;
 	deaths_write(daemon, now_ns);

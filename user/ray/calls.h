@@ -17,8 +17,8 @@
  * its stack pointer, at most CALLS_STACK_BYTES away. Ray has no fibers in the main thread, so there
  * each change ends the call.
  *
- * Bounds: CALLS_MAX calls in flight of a worker, and the bytes of a struct calls_room for all workers, of which
- * one worker has 1/CALLS_ROOM_SHARE at most.
+ * Bounds: a worker has at most CALLS_MAX calls in flight, and 1/CALLS_ROOM_SHARE of the bytes of the struct
+ * calls_room that all workers share.
  */
 
 #include <stdbool.h>

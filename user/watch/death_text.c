@@ -118,8 +118,8 @@ static bool is_of_system(const struct profile *profile, const struct profile_loc
 
 /*
  * The frame that a colleague would name: the innermost line of Python of the program itself, else of any Python,
- * else the innermost function of the program's own code, else the leaf. A line of Python outside of one whose code has
- * no name would be the wrong one. NULL: the stack has no frame.
+ * else the innermost function of the program's own code, else the leaf. If code without a name lies further in, the line
+ * that the program died in may be there, so no line of Python further out is named. NULL: the stack has no frame.
  */
 static const struct profile_location *place_of(const struct profile *profile,
 					       const struct profile_sample *sample)

@@ -55,8 +55,8 @@ void deaths_observe(struct deaths *deaths);
 /* After sampler_start(): notes which processes run already. 0 or -ENOMEM. */
 int deaths_start(struct deaths *deaths);
 /*
- * Where the caller may wait for files, in a job or without a background: reads the names of these processes,
- * for about this long. False: that was all.
+ * Reads the names of these processes, for about this long. False: none is left. The caller may have to wait for files:
+ * it is a job, or there is no background.
  */
 bool deaths_learn(struct deaths *deaths, uint64_t limit_ns);
 /* The tenant (base/tenant.h) of the death that deaths_take() gives next. */
