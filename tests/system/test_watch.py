@@ -488,6 +488,20 @@ def daemon_by_itself(context):
 
 
 @test()
+def daemon_subshells(context):
+    """Tools of a shell with a rank are no deaths, also those that its subshells start; the shell's own end is one."""
+    daemon = Daemon(context, "--watch", listen="none")
+    daemon.wait("sampling")
+    script = "for n in 1 2 3 4; do _=$(readlink /nowhere; true); done; grep x /dev/null; sleep 0.5; exit 3"
+    process = context.spawn(["sh", "-c", script], env={"RANK": "7"})
+    check(process.wait(20) == 3, "status")
+    wait_for(lambda: daemon.said("process died"), "a death")
+    check(daemon.end() == 0, "it failed")
+    mine = [line["why"] for line in daemon.said("process died") if "rank 7" in line["why"]]
+    check(mine == ["sh (pid %d, rank 7) exited with code 3" % process.pid], "%s" % mine)
+
+
+@test()
 def daemon_of_pid(context):
     """With a filter: only its processes; the killer is in the log and in the metrics."""
     watched, other = dies(context, "wait"), dies(context, "segv", env={"RANK": "1"})

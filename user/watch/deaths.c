@@ -212,20 +212,33 @@ static void on_kill(struct deaths *deaths, const struct bpfprof_kill_event *even
 		*to = *event;
 }
 
-/* Is this child only a tool of its watched parent: another program, which no filter names? */
+/* Do the filters want the parent of a process? It may never have had an event that shows it, such as a subshell. */
+static bool is_parent_wanted(struct deaths *deaths, const struct process_end *end)
+{
+	const char none[BPFPROF_COMM_LEN] = "";
+	const struct process *parent =
+		processes_find(deaths->sampler->reader.processes, end->parent);
+	struct aggregate_input labels;
+	struct bpfprof_sample sample;
+	struct bpfprof_task_id task;
+
+	if (!parent)
+		return false;
+	task = (struct bpfprof_task_id){ .pid = parent->pid,
+					 .tid = parent->pid,
+					 .start_ns = parent->start_ns };
+	return input_make(deaths, &task, none, &sample, &labels);
+}
+
+/* Is this child of a watched parent only a tool: another program, which no filter names? */
 static bool is_helper(const struct deaths *deaths, const struct bpfprof_task_id *task,
 		      const struct process_end *end, const struct process *process)
 {
 	const struct sampler *sampler = deaths->sampler;
 	const struct process *parent = processes_find(sampler->reader.processes, end->parent);
-	const struct watched *w;
 	size_t i;
 
 	if (!parent)
-		return false;
-	/* With -p the parent is watched, too: a subshell may have ended before it was seen to be. */
-	w = watched_find(&deaths->watched, parent->pid, parent->start_ns);
-	if (!sampler->options->nr_pids && (!w || !w->wanted))
 		return false;
 	for (i = 0; i < sampler->options->nr_pids; i++)
 		if (sampler->target_pids && sampler->target_pids[i] == task->pid)
@@ -400,8 +413,10 @@ static void ended(struct deaths *deaths, const struct bpfprof_task_id *task,
 	const struct watched *w;
 	enum death_kind kind;
 	struct death *death;
+	bool parent_wanted = is_parent_wanted(deaths, end);
 
-	if (!input_make(deaths, task, end->comm, &sample, &labels)) /* may wait */
+	/* Both may wait, so that pointers into tables come after them. */
+	if (!input_make(deaths, task, end->comm, &sample, &labels))
 		return;
 	process = processes_find(deaths->sampler->reader.processes, task->pid);
 	w = found(deaths, task);
@@ -412,7 +427,7 @@ static void ended(struct deaths *deaths, const struct bpfprof_task_id *task,
 	facts.ts_ns = end->ts_ns;
 	facts.ray = labels.title;
 	facts.taken = is_taken(deaths, end, &labels);
-	facts.helper = is_helper(deaths, task, end, process);
+	facts.helper = parent_wanted && is_helper(deaths, task, end, process);
 	kind = death_judge(&facts, &by);
 	if (kind == DEATH_NONE) {
 		deaths->nr_ended++;
