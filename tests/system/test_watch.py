@@ -68,7 +68,7 @@ class Watch:
 
     def counted(self):
         found = re.search(r"(\d+) deaths, (\d+) ends in order(.*)", self.log())
-        check(found and not found.group(3), self.log())
+        check(found and not found.group(3), self.log().rstrip("\n").rpartition("\n")[2])
         return int(found.group(1)), int(found.group(2))
 
 
@@ -228,10 +228,13 @@ def in_order(context):
     """Exit code 0, and ends by the parent: no deaths. A tool's exit code is its parent's affair."""
     done, helper, terminated, shot = (dies(context, way) for way in ("done", "helper", "wait", "spin"))
     every = (done, helper, terminated, shot)
+    strangers = [context.spawn(["cat"], stdin=subprocess.PIPE) for _ in range(50)]
     watch = Watch(context, *(word for one in every for word in ("-p", one.pid)))
     for process in every:
         go(process)
-    time.sleep(0.5)
+    for stranger in strangers:
+        stranger.communicate()
+    time.sleep(2)  # each second the watch looks at which processes still run
     terminated.terminate()
     shot.kill()
     statuses = [process.wait(20) for process in every]

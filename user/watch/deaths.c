@@ -94,6 +94,17 @@ static struct watched *get(struct deaths *deaths, const struct bpfprof_task_id *
 	return named(deaths, task, &names);
 }
 
+/*
+ * With -p only the kernel knows which processes the filter wants: it reports the ends of no others, but any process may
+ * be looked at.
+ */
+static bool is_target(const struct deaths *deaths, uint32_t pid)
+{
+	const struct session *session = &deaths->sampler->reader.session;
+
+	return !session->options.filter || session_is_target(session, (pid_t)pid);
+}
+
 /* The facts of a process that has no sample at hand. False: it is not watched. */
 static bool input_make(struct deaths *deaths, const struct bpfprof_task_id *task, const char *comm,
 		       struct bpfprof_sample *sample, struct aggregate_input *ret)
@@ -166,7 +177,8 @@ static struct watched *learn(struct deaths *deaths, const struct bpfprof_task_id
 	const struct names names = names_read(deaths, task->pid);
 	struct aggregate_input labels;
 	struct bpfprof_sample sample;
-	bool wants = input_make(deaths, task, none, &sample, &labels);
+	bool wants =
+		input_make(deaths, task, none, &sample, &labels) && is_target(deaths, task->pid);
 	struct watched *w = named(deaths, task, &names);
 
 	return w && wants ? watched_want(&deaths->watched, w) : w;
@@ -222,7 +234,7 @@ static bool is_parent_wanted(struct deaths *deaths, const struct process_end *en
 	struct bpfprof_sample sample;
 	struct bpfprof_task_id task;
 
-	if (!parent)
+	if (!parent || !is_target(deaths, parent->pid))
 		return false;
 	task = (struct bpfprof_task_id){ .pid = parent->pid,
 					 .tid = parent->pid,
