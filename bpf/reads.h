@@ -45,6 +45,9 @@ struct bpfprof_task_state {
 	struct bpfprof_task_id task;
 	__u64 nr_switches; /* times that it left a CPU, of its own accord or preempted */
 	__u64 asleep_ns; /* at least so long since it was on a CPU; 0: it is awake, or not known */
+	__u64 cpu_ns; /* what it has used */
+	__u64 io_bytes; /* bytes of its reads and writes; 0 where the kernel counts none */
+	__u64 faults; /* of pages */
 	__u64 fs_base;
 	__u64 regs[BPFPROF_NR_REGS]; /* user registers at its entry into the kernel */
 	__s64 syscall; /* number of the system call that it is in, negative: none */
@@ -54,10 +57,38 @@ struct bpfprof_task_state {
 	__u32 nr_kernel;
 	__u32 reader_tid; /* tid in the pid namespace of the reader; 0: it has none there */
 	__u32 nr_returns;
+	__u32 parent; /* pid of the parent process, outside of all pid namespaces */
+	__u32 pad;
 	struct bpfprof_return returns[BPFPROF_MAX_RETURNS];
 	char comm[BPFPROF_COMM_LEN];
 	char leader_comm[BPFPROF_COMM_LEN];
 	__u64 kernel[BPFPROF_MAX_KERNEL_FRAMES + 1]; /* leaf first; the last one is padding */
+};
+
+/* The iterator task_files writes one of these for each pipe, FIFO, socket, file and disk that a process has open. */
+enum bpfprof_file_kind {
+	BPFPROF_FILE_INVALID = 0,
+	BPFPROF_FILE_PIPE = 1,
+	BPFPROF_FILE_UNIX = 2,
+	BPFPROF_FILE_INET = 3, /* IPv4 and IPv6 */
+	BPFPROF_FILE_OTHER_SOCKET = 4,
+	BPFPROF_FILE_STORED = 5, /* a regular file or block device */
+};
+
+#define BPFPROF_FILE_READS 1U /* open for reading, and the like */
+#define BPFPROF_FILE_WRITES 2U
+#define BPFPROF_FILE_LISTENS 4U
+#define BPFPROF_FILE_IPV6 8U
+
+struct bpfprof_open_file {
+	struct bpfprof_task_id task; /* of the leader of the process, mostly */
+	__u64 id; /* equal for both ends of a pipe, and for all descriptors of a socket; never shown */
+	__u64 peer; /* the id of the other end of a Unix socket; 0: none */
+	__u32 fd;
+	__u32 kind; /* enum bpfprof_file_kind */
+	__u32 flags; /* BPFPROF_FILE_* */
+	__u16 own_port, peer_port; /* of BPFPROF_FILE_INET, in the byte order of this machine */
+	__u8 own_addr[16], peer_addr[16]; /* 4 or 16 bytes of each, in the order of the network */
 };
 
 /*
@@ -135,6 +166,7 @@ struct bpfprof_task_root {
 	__u64 dentry;
 };
 
+_Static_assert(sizeof(struct bpfprof_open_file) % 8 == 0, "wire");
 _Static_assert(sizeof(struct bpfprof_task_state) % 8 == 0, "wire");
 _Static_assert(sizeof(struct bpfprof_environ) == 40, "wire");
 _Static_assert(sizeof(struct bpfprof_kernel_read) % 8 == 0, "wire");

@@ -330,6 +330,14 @@ static __always_inline __u64 asleep_ns(struct task_struct *task)
 	return ns > 0 ? (__u64)ns : 0;
 }
 
+/* Without CONFIG_TASK_XACCT the kernel counts no bytes. */
+static __always_inline __u64 io_bytes(struct task_struct *task)
+{
+	if (!bpf_core_field_exists(task->ioac) || !bpf_core_field_exists(task->ioac.rchar))
+		return 0;
+	return BPF_CORE_READ(task, ioac.rchar) + BPF_CORE_READ(task, ioac.wchar);
+}
+
 /* Writes the state of each thread, from the kernel's own memory alone, so it never blocks. */
 SEC("iter/task")
 int task_states(struct bpf_iter__task *ctx)
@@ -363,6 +371,11 @@ int task_states(struct bpf_iter__task *ctx)
 	if (on_cpu)
 		s->flags |= BPFPROF_TASK_ON_CPU;
 	s->asleep_ns = s->state && !on_cpu ? asleep_ns(task) : 0;
+	s->cpu_ns = task->se.sum_exec_runtime;
+	s->faults = task->min_flt + task->maj_flt;
+	s->io_bytes = io_bytes(task);
+	s->parent = BPF_CORE_READ(task, real_parent, tgid);
+	s->pad = 0;
 	if (task->ptrace)
 		s->flags |= BPFPROF_TASK_TRACED;
 	has_memory = BPF_CORE_READ(task, mm);

@@ -429,7 +429,7 @@ Test(dump, waits)
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		thread = add_thread(process, (uint32_t)i, "t");
 		thread->syscall = cases[i].syscall;
-		thread->syscall_arg = 7;
+		thread->syscall_args[0] = 7;
 		for (k = 0; cases[i].kernel[k]; k++)
 			add_frame(thread, THREAD_FRAME_KERNEL, cases[i].kernel[k], "", 0);
 		if (cases[i].native)

@@ -38,6 +38,8 @@
 #include "threads/thread_reader.h"
 #include "threads/wait_reason.h"
 #include "threads/thread_dump.h"
+#include "watch/wait_facts.h"
+#include "watch/wait_text.h"
 
 #define MAX_OUTPUT_BYTES (256U << 20)
 #define MESSAGE_MAX 1024
@@ -57,6 +59,7 @@ struct dumping {
 	struct pids workers; /* processes of --worker and of -p */
 	bool only_python; /* processes without Python are left out */
 	struct dump dump;
+	struct wait_facts waits;
 };
 
 static int no_target(pid_t pid, const char *why)
@@ -191,7 +194,8 @@ static int process_read(struct dumping *dumping, struct dump *dump, uint32_t pid
 	const struct thread_request request = { .owner = THREAD_OWNER_DUMP,
 						.pid = pid,
 						.native = options->native,
-						.waits = options->verbose || options->json,
+						.waits = options->verbose || options->json ||
+							 options->waits,
 						.tasks = true,
 						.locals = options->locals };
 
@@ -301,7 +305,8 @@ static int name_all(struct dumping *dumping)
 	int err, hidden = 0;
 	const struct stack_names_options options = {
 		.kernel = dumping->options->kernel || dumping->options->json ||
-			  dumping->options->verbose || wait_reasons_need_kernel(&dumping->dump),
+			  dumping->options->verbose || dumping->options->waits ||
+			  wait_reasons_need_kernel(&dumping->dump),
 		.files = &files,
 		.kernel_hidden = &hidden,
 	};
@@ -344,6 +349,26 @@ static void use_pod_pids(struct dump *dump)
 	}
 }
 
+static int waits_write(struct dumping *dumping, struct buf *out)
+{
+	struct wait_facts *facts = &dumping->waits;
+	uint32_t root;
+	enum wait_verdict verdict;
+	int err = wait_facts_read(facts, &dumping->reader, &dumping->dump,
+				  dumping->options->stall_ns);
+
+	if (err) {
+		log_error("open files: %s", strerror(-err));
+		return err;
+	}
+	verdict = wait_judge(facts, &root);
+	wait_sentence(out, facts, verdict, root);
+	buf_add_str(out, "\n\n");
+	wait_lines(out, facts);
+	buf_add_char(out, '\n');
+	return 0;
+}
+
 static int write_all(struct dumping *dumping)
 {
 	const struct dump_options *options = dumping->options;
@@ -358,6 +383,8 @@ static int write_all(struct dumping *dumping)
 	int err;
 
 	buf_init(&out, MAX_OUTPUT_BYTES);
+	if (options->waits && waits_write(dumping, &out))
+		return EXIT_FAILED;
 	if (options->json)
 		dump_json(&out, &dumping->dump, &format);
 	else
@@ -487,7 +514,7 @@ static int choose_pids(struct dumping *dumping)
 					  nr_pod_pids);
 	dumping->pids = dumping->found.list;
 	dumping->nr_pids = dumping->found.nr;
-	dumping->only_python = !options->nr_pids;
+	dumping->only_python = !options->nr_pids && !options->waits;
 	return EXIT_DONE;
 }
 
@@ -532,7 +559,9 @@ static int run(struct dumping *dumping)
 	int status, named;
 	size_t i;
 
-	status = reader_open(&dumping->reader, NULL, dumping->options->host_root);
+	status =
+		reader_open(&dumping->reader, dumping->options->waits ? &thread_reader_waits : NULL,
+			    dumping->options->host_root);
 	if (status)
 		return status;
 	deadline_patience(dumping->reader.runner, READY_MS, ASLEEP_MS);
@@ -579,6 +608,7 @@ int dump_run(const struct dump_options *options)
 		status = run(&dumping);
 	pids_fini(&dumping.found);
 	pids_fini(&dumping.workers);
+	wait_facts_fini(&dumping.waits);
 	dump_fini(&dumping.dump);
 	thread_reader_close(&dumping.reader);
 	return status;

@@ -4,9 +4,13 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+
+#define READ_RECORDS 64
 
 static int link_make(int prog_fd, union bpf_iter_link_info info)
 {
@@ -52,4 +56,39 @@ int iterate_read(int fd, void *dst, size_t len)
 		done += n > 0 ? (size_t)n : 0;
 	}
 	return 0;
+}
+
+/* A read may return several records, and may end within a record. */
+int iterate_each(int prog_fd, uint32_t pid, size_t bytes,
+		 int (*each)(void *arg, const void *record), void *arg)
+{
+	__cleanup(free_mem) char *records = calloc(READ_RECORDS, bytes);
+	__cleanup(close_fd) int link_fd = iterate_link_process(prog_fd, pid);
+	__cleanup(close_fd) int fd = -1;
+	size_t len = 0, i, nr, nr_reported = 0;
+	ssize_t n;
+	int err = 0;
+
+	if (link_fd < 0)
+		return link_fd;
+	fd = bpf_iter_create(link_fd);
+	if (fd < 0 || !records)
+		return fd < 0 ? fd : -ENOMEM;
+	while (!err) {
+		n = read(fd, records + len, READ_RECORDS * bytes - len);
+		if (n < 0 && (errno == EINTR || errno == EAGAIN))
+			continue;
+		if (n < 0)
+			return -errno;
+		if (!n)
+			return nr_reported ? 0 : -ESRCH;
+		len += (size_t)n;
+		nr = len / bytes;
+		for (i = 0; i < nr && !err; i++)
+			err = each(arg, records + i * bytes);
+		nr_reported += nr;
+		len -= nr * bytes;
+		memmove(records, records + nr * bytes, len);
+	}
+	return err;
 }

@@ -16,4 +16,12 @@ int iterate_open(int prog_fd, uint32_t tid);
 /* The first record, of len bytes: 0, -ESRCH (there is none), -errno. */
 int iterate_read(int fd, void *dst, size_t len);
 
+/*
+ * Calls each() for every record of so many bytes that the iterator writes for the threads of a process (pid 0: of
+ * all), until that returns something other than 0. The record is borrowed during the call. 0; -ESRCH: there is no
+ * record; the result of each(); -errno.
+ */
+int iterate_each(int prog_fd, uint32_t pid, size_t bytes,
+		 int (*each)(void *arg, const void *record), void *arg);
+
 #endif

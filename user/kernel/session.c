@@ -232,6 +232,8 @@ static void iterators_only(struct session *session)
 	bpf_object__for_each_program(program, skel->obj) bpf_program__set_autoload(program, false);
 	for (i = 0; i < sizeof(programs) / sizeof(programs[0]); i++)
 		bpf_program__set_autoload(programs[i], true);
+	bpf_program__set_autoload(skel->progs.task_files, session->options.files);
+	bpf_program__set_autoload(skel->progs.task_environ, session->options.files);
 	bpf_object__for_each_map(map, skel->obj)
 		bpf_map__set_autocreate(map, bpf_map__is_internal(map));
 	for (i = 0; i < sizeof(maps) / sizeof(maps[0]); i++)

@@ -14,43 +14,25 @@
 #include "kernel/session.h"
 #include "bpfprof.skel.h"
 
-#define READ_RECORDS 64
+struct visit {
+	int (*each)(void *arg, const struct bpfprof_task_state *state);
+	void *arg;
+};
 
-/* A read may return several records, and may end within a record. */
+static int state_visit(void *arg, const void *record)
+{
+	const struct visit *visit = arg;
+
+	return visit->each(visit->arg, record);
+}
+
 int tasks_each(struct session *session, uint32_t pid,
 	       int (*each)(void *arg, const struct bpfprof_task_state *state), void *arg)
 {
-	__cleanup(free_mem) struct bpfprof_task_state *states =
-		calloc(READ_RECORDS, sizeof(*states));
-	__cleanup(close_fd) int fd = -1;
-	__cleanup(close_fd) int link_fd =
-		iterate_link_process(bpf_program__fd(session->skel->progs.task_states), pid);
-	size_t len = 0, i, nr, nr_reported = 0;
-	ssize_t n;
-	int err = 0;
+	struct visit visit = { .each = each, .arg = arg };
 
-	if (link_fd < 0)
-		return link_fd;
-	fd = bpf_iter_create(link_fd);
-	if (fd < 0 || !states)
-		return fd < 0 ? fd : -ENOMEM;
-	while (!err) {
-		n = read(fd, (char *)states + len, READ_RECORDS * sizeof(*states) - len);
-		if (n < 0 && (errno == EINTR || errno == EAGAIN))
-			continue;
-		if (n < 0)
-			return -errno;
-		if (!n)
-			return nr_reported ? 0 : -ESRCH;
-		len += (size_t)n;
-		nr = len / sizeof(*states);
-		for (i = 0; i < nr && !err; i++)
-			err = each(arg, &states[i]);
-		nr_reported += nr;
-		len -= nr * sizeof(*states);
-		memmove(states, states + nr, len);
-	}
-	return err;
+	return iterate_each(bpf_program__fd(session->skel->progs.task_states), pid,
+			    sizeof(struct bpfprof_task_state), state_visit, &visit);
 }
 
 /* A list with room for cap tasks. */

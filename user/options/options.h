@@ -93,6 +93,8 @@ struct dump_options {
 	unsigned int locals; /* times that --locals was given */
 	bool subprocesses;
 	bool pod_pids; /* show pids as their pods see them */
+	bool waits; /* can the processes go on? */
+	uint64_t stall_ns; /* with waits: the sleep_ns of watch/wait_graph.h */
 	char *host_root;
 	unsigned int verbose; /* times that --verbose was given */
 };
@@ -102,7 +104,7 @@ extern const struct flag_set record_flags, top_flags, doctor_flags, dump_flags, 
 /* Rows that commands share, of a capture_options. */
 extern const struct flag rate_flags[], clock_flags[];
 /* Rows that commands share, of a container_filter, of a char *, of an unsigned int. */
-extern const struct flag container_flags[], host_root_flags[];
+extern const struct flag container_flags[], dump_container_flags[], host_root_flags[];
 extern const struct flag pid_start_flags[]; /* of a uint64_t */
 #define PID_START_RULE                                                                             \
 	{                                                                                          \

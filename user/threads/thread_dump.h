@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "bpfprof.h"
 #include "cuda/nccl_info.h"
 
 struct strtab;
@@ -67,7 +68,7 @@ struct thread_dump {
 	char state; /* R S D T t Z X I P */
 	uint64_t asleep_ns; /* at least; 0: awake, or unknown */
 	int32_t syscall; /* number; negative: none */
-	uint64_t syscall_arg; /* its first argument */
+	uint64_t syscall_args[BPFPROF_NR_SYSCALL_ARGS];
 	uint32_t wait_channel; /* kernel function that it sleeps in, if known */
 	uint32_t waits_for; /* in words: "GIL", "lock", "read of a pipe", or "" */
 	uint32_t gpu_call; /* the call of CUDA or NCCL that it is in, or "" */
@@ -116,6 +117,9 @@ struct task_counts {
 struct process_dump {
 	uint32_t pid; /* as we see it */
 	uint32_t kernel_pid; /* outside of all pid namespaces */
+	uint32_t kernel_parent; /* the same, of its parent */
+	uint64_t start_ns; /* of CLOCK_BOOTTIME */
+	uint64_t exec_id;
 	uint32_t
 		parent; /* its ancestor that was asked for with its descendants; 0: it was asked for itself */
 	uint32_t cmdline, parent_cmdline;

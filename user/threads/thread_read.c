@@ -63,6 +63,9 @@ static uint32_t shown_tid(const struct bpfprof_task_state *task)
 static void thread_begin(struct reading *reading, struct thread_dump *thread,
 			 const struct bpfprof_task_state *task)
 {
+	static const unsigned int args[] = BPFPROF_SYSCALL_ARGS;
+	size_t i;
+
 	*thread = (struct thread_dump){
 		.tid = shown_tid(task),
 		.kernel_tid = task->task.tid,
@@ -72,9 +75,10 @@ static void thread_begin(struct reading *reading, struct thread_dump *thread,
 		.state = state_letter(task),
 		.asleep_ns = task->asleep_ns,
 		.syscall = task->syscall >= 0 && task->syscall < 4096 ? (int32_t)task->syscall : -1,
-		.syscall_arg = task->regs[5],
 		.active = !task->state && !task->exit_state,
 	};
+	for (i = 0; i < BPFPROF_NR_SYSCALL_ARGS; i++)
+		thread->syscall_args[i] = task->regs[args[i]];
 }
 
 /* Begins all threads that have not ended. 0, or -ENODATA if there is none. */
@@ -104,6 +108,9 @@ static void process_describe(struct reading *reading, const struct bpfprof_task_
 	struct process_dump *dump = reading->dump;
 	char cmdline[PROC_CMDLINE_MAX];
 
+	dump->kernel_parent = task->parent;
+	dump->start_ns = task->task.start_ns;
+	dump->exec_id = task->task.exec_id;
 	dump->comm = add_comm(reading->strings, task->leader_comm);
 	dump->kernel_thread = is_kernel_thread(task);
 	if (!reading->counts->mappings_error &&

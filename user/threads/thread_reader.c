@@ -64,19 +64,21 @@ static uint32_t max_open_images(void)
 	return (uint32_t)limit.rlim_cur / 2;
 }
 
+const struct session_options thread_reader_alone = { .hz = 1, .nr_rows = NR_ROWS, .iterators = true };
+const struct session_options thread_reader_waits = {
+	.hz = 1, .nr_rows = NR_ROWS, .iterators = true, .files = true
+};
+
 int thread_reader_open(struct thread_reader *reader, const struct session_options *options,
 		       const struct process_part *parts, size_t nr_parts, const char *host_root)
 {
-	static const struct session_options alone = { .hz = 1,
-						      .nr_rows = NR_ROWS,
-						      .iterators = true };
 	struct walker *walker = &reader->walker;
 	int err;
 
 	*reader = (struct thread_reader){ 0 };
 	refusals_init(&reader->refusals);
 	file_limit_raise();
-	err = session_open(&reader->session, options ? options : &alone);
+	err = session_open(&reader->session, options ? options : &thread_reader_alone);
 	if (!err)
 		err = deadline_runner_new(&reader->runner);
 	if (!err)

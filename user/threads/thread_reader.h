@@ -60,8 +60,11 @@ struct thread_reader {
 	unsigned int ready_ms; /* of remote_child_patience(), for the next child */
 };
 
+/* Of a session that only reads threads; of one that reads which files and environments processes have, too. */
+extern const struct session_options thread_reader_alone, thread_reader_waits;
+
 /*
- * Opens the session, then the rest. options: NULL for a session that only reads threads. parts: the
+ * Opens the session, then the rest. options: NULL for thread_reader_alone. parts: the
  * state that rooms keep for each process. 0 or -errno; reader->session.skel is NULL if the session
  * failed. thread_reader_close() is due in any case; it also closes a zeroed reader.
  */

@@ -158,7 +158,7 @@ static long syscall_fd(const struct thread_dump *thread)
 	case SYS_fsync:
 	case SYS_epoll_wait:
 	case SYS_epoll_pwait:
-		return thread->syscall_arg <= INT32_MAX ? (long)thread->syscall_arg : -1;
+		return thread->syscall_args[0] <= INT32_MAX ? (long)thread->syscall_args[0] : -1;
 	default:
 		return -1;
 	}

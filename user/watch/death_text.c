@@ -18,6 +18,7 @@
 #include "proc/title.h"
 #include "profile/aggregate.h"
 #include "profile/profile.h"
+#include "watch/place.h"
 
 #define PAGE_BYTES (768U << 10) /* of a summary; the frames after that are counted */
 #define WHO_BYTES 40 /* of the name of the folder */
@@ -95,25 +96,11 @@ static const char *path_of(const struct profile *profile, const struct profile_l
 			    : "";
 }
 
-/* Does the code come with the language, and not with the program? */
 static bool is_of_system(const struct profile *profile, const struct profile_location *loc)
 {
-	static const char *const libraries[] = { "libc.",      "libc-",	    "ld-",
-						 "libpthread", "libstdc++", "libgcc_s",
-						 "[vdso]",     "libm.",	    "libm-" };
-	const char *file;
-	size_t i;
-
-	if (loc->kind == LOCATION_PYTHON) {
-		file = strtab_get(profile->strings, loc->file);
-		return *file == '<' || strstr(file, "/lib/python3") ||
-		       strstr(file, "/site-packages/");
-	}
-	file = text_base_name(path_of(profile, loc));
-	for (i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++)
-		if (text_begins(file, libraries[i]))
-			return true;
-	return false;
+	return loc->kind == LOCATION_PYTHON
+		       ? place_is_of_system(strtab_get(profile->strings, loc->file), true)
+		       : place_is_of_system(path_of(profile, loc), false);
 }
 
 /*

@@ -36,10 +36,12 @@ struct nsproxy;
 struct page_counter;
 struct pid;
 struct pid_namespace;
+struct pipe_inode_info;
 struct return_instance;
 struct rq;
 struct seq_file;
 struct signal_struct;
+struct sock;
 struct super_block;
 struct task_struct;
 struct uprobe_task;
@@ -225,6 +227,19 @@ struct bpf_iter__task {
 	};
 };
 
+struct bpf_iter__task_file {
+	union {
+		struct bpf_iter_meta *meta;
+	};
+	union {
+		struct task_struct *task;
+	};
+	u32 fd;
+	union {
+		struct file *file;
+	};
+};
+
 struct bpf_iter__bpf_map_elem {
 	union {
 		struct bpf_iter_meta *meta;
@@ -256,6 +271,11 @@ struct list_head {
 	struct list_head *next;
 };
 
+struct task_io_accounting {
+	u64 rchar;
+	u64 wchar;
+};
+
 struct thread_struct {
 	long unsigned int sp;
 	long unsigned int fsbase;
@@ -284,6 +304,8 @@ struct task_struct {
 	long unsigned int nvcsw;
 	long unsigned int nivcsw;
 	u64 start_boottime;
+	long unsigned int min_flt;
+	long unsigned int maj_flt;
 	struct cred *cred;
 	char comm[16];
 	struct fs_struct *fs;
@@ -291,6 +313,7 @@ struct task_struct {
 	struct nsproxy *nsproxy;
 	struct signal_struct *signal;
 	u64 self_exec_id;
+	struct task_io_accounting ioac;
 	struct css_set *cgroups;
 	struct uprobe_task *utask;
 	struct thread_struct thread;
@@ -472,8 +495,11 @@ struct vm_unmapped_area_info {
 	long unsigned int flags;
 	long unsigned int length;
 };
+typedef unsigned int fmode_t;
 
 struct file {
+	fmode_t f_mode;
+	void *private_data;
 	struct inode *f_inode;
 	union {
 		struct path f_path;
@@ -538,6 +564,9 @@ struct inode {
 	};
 	loff_t i_size;
 	u32 i_generation;
+	union {
+		struct pipe_inode_info *i_pipe;
+	};
 };
 
 struct super_block {
@@ -582,6 +611,45 @@ typedef struct {
 
 struct page {
 	memdesc_flags_t flags;
+};
+
+struct socket {
+	struct sock *sk;
+};
+
+struct in6_addr {
+	union {
+		__u8 u6_addr8[16];
+		__be16 u6_addr16[8];
+		__be32 u6_addr32[4];
+	} in6_u;
+};
+
+struct sock_common {
+	union {
+		struct {
+			__be32 skc_daddr;
+			__be32 skc_rcv_saddr;
+		};
+	};
+	union {
+		struct {
+			__be16 skc_dport;
+			__u16 skc_num;
+		};
+	};
+	short unsigned int skc_family;
+	unsigned char skc_state;
+	struct in6_addr skc_v6_daddr;
+	struct in6_addr skc_v6_rcv_saddr;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+};
+
+struct unix_sock {
+	struct sock *peer;
 };
 
 #ifndef BPF_NO_PRESERVE_ACCESS_INDEX
