@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/strtab.h"
 #include "profile/profile.h"
+#include "watch/folder_name.h"
 
 TestSuite(death, .timeout = 60);
 
@@ -284,11 +285,11 @@ Test(death, folder)
 	death_folder_name(&name, &death, &profile);
 	cr_expect_str_eq(name.data,
 			 "death-20251129T201000Z-.._a_b_012345678901234567890123456789012-712");
-	cr_expect(death_is_folder(name.data));
-	cr_expect_not(death_is_folder("death-20251129T201000Z-"));
-	cr_expect_not(death_is_folder("death-20251129T201000Z-a/../b"));
-	cr_expect_not(death_is_folder("death-2025112xT201000Z-abc"));
-	cr_expect_not(death_is_folder("cpu-20251129T201000Z-60s.pb.gz"));
+	cr_expect(folder_name_is(name.data));
+	cr_expect_not(folder_name_is("death-20251129T201000Z-"));
+	cr_expect_not(folder_name_is("death-20251129T201000Z-a/../b"));
+	cr_expect_not(folder_name_is("death-2025112xT201000Z-abc"));
+	cr_expect_not(folder_name_is("cpu-20251129T201000Z-60s.pb.gz"));
 	buf_fini(&name);
 	profile_fini(&profile);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bpfprof watch: why processes of one job die. */
+/* bpfprof watch: why processes of one job die, or hang. */
 #include "watch/deaths.h"
+#include "watch/stalls.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -32,6 +33,7 @@
 #define LEARN_NS (2 * NS_PER_SECOND) /* names of the processes of the machine, before the start */
 #define LEARN_TURN_NS (NS_PER_SECOND / 50) /* the rest, in each turn of the loop */
 #define TICK_NS (NS_PER_SECOND / 4)
+#define STALL_POLL_MS 250
 #define LAST_NS (NS_PER_SECOND / 2) /* the end of the last process may be on its way */
 
 struct watch_job {
@@ -39,6 +41,7 @@ struct watch_job {
 	struct capture_options capture;
 	struct sampler sampler;
 	struct deaths deaths;
+	struct stalls stalls;
 	uint64_t start_ns;
 	bool failed;
 };
@@ -132,6 +135,64 @@ static void deaths_report(struct watch_job *job)
 	}
 }
 
+static int stall_write(const struct watch_job *job, const struct stall *stall, struct buf *folder)
+{
+	static const char *const names[] = { "dump-1.txt", "dump-2.txt" };
+	__cleanup(buf_fini) struct buf parent = { .max = PATH_MAX }, name = { .max = NAME_MAX },
+				       text = { .max = TEXT_MAX };
+	uint64_t wall_ns = time_wall_ns();
+	size_t i;
+	int err;
+
+	buf_add_str(&parent, job->options->output ? job->options->output : ".");
+	stall_folder_name(&name, stall, wall_ns);
+	stall_summary(&text, stall, wall_ns);
+	err = buf_error(&parent) ?: buf_error(&name) ?: buf_error(&text);
+	if (!err)
+		err = folder_make(folder, &parent, &name);
+	if (!err)
+		err = file_write(folder, "summary.txt", NULL, &text);
+	for (i = 0; i < sizeof(names) / sizeof(names[0]) && !err; i++)
+		err = file_write(folder, names[i], NULL, &stall->texts[i]);
+	return err;
+}
+
+/* A stall is printed, a suspicion only written. */
+static void stall_report(struct watch_job *job, const struct stall *stall)
+{
+	__cleanup(buf_fini) struct buf line = { .max = TEXT_MAX }, folder = { .max = PATH_MAX };
+	const char *sentence;
+	size_t len = stall_sentence(&stall->texts[1], &sentence);
+	int err = 0;
+
+	if (stall->over) {
+		log_info("pid %u goes on, or has ended", stall->pid);
+		return;
+	}
+	buf_add(&line, sentence, len);
+	buf_add_char(&line, '\n');
+	if (!stall->suspect)
+		err = buf_error(&line) ?: print_lines(stdout, line.data, line.len);
+	if (!err)
+		err = stall_write(job, stall, &folder);
+	if (!err)
+		log_info("written: %s/summary.txt", folder.data);
+	else
+		log_error("the stall of pid %u cannot be written: %s", stall->pid, strerror(-err));
+	job->failed |= err != 0;
+}
+
+static void stalls_report(struct watch_job *job)
+{
+	struct stall stall;
+
+	stalls_poll(&job->stalls, time_monotonic_ns());
+	while (stalls_take(&job->stalls, &stall)) {
+		stall_report(job, &stall);
+		stall_fini(&stall);
+	}
+}
+
 /* Until the duration is over, a signal arrives, or all processes of -p have ended. */
 static void loop(struct watch_job *job, int signal_fd)
 {
@@ -146,6 +207,7 @@ static void loop(struct watch_job *job, int signal_fd)
 	while (now_ns < end_ns) {
 		wait_ms = sampler_run(&job->sampler);
 		deaths_report(job);
+		stalls_report(job);
 		if (deaths_learn(&job->deaths, LEARN_TURN_NS))
 			wait_ms = 0;
 		now_ns = time_monotonic_ns();
@@ -156,6 +218,8 @@ static void loop(struct watch_job *job, int signal_fd)
 				end_ns = end_ns < now_ns + LAST_NS ? end_ns : now_ns + LAST_NS;
 			}
 		}
+		if (job->stalls.stall_ns && (wait_ms < 0 || wait_ms > STALL_POLL_MS))
+			wait_ms = STALL_POLL_MS;
 		sampler_poll(&job->sampler, fds, 2, time_poll_ms(now_ns, end_ns, wait_ms));
 		if (fds[1].revents)
 			break;
@@ -172,9 +236,14 @@ static void totals_report(const struct watch_job *job)
 	size_t i;
 
 	deaths_stats(&job->deaths, &lost);
+	stats_add_rows(&lost, stalls_counters, &job->stalls, false);
 	for (i = 0; i < lost.nr; i++)
 		buf_printf(&text, ", %s %llu", lost.reasons[i].name,
 			   (unsigned long long)lost.reasons[i].count);
+	if (job->stalls.nr_stalls || job->stalls.nr_suspects)
+		log_info("%llu stalls, %llu suspected ones",
+			 (unsigned long long)job->stalls.nr_stalls,
+			 (unsigned long long)job->stalls.nr_suspects);
 	log_info("%llu deaths, %llu ends in order%s", (unsigned long long)job->deaths.nr_deaths,
 		 (unsigned long long)job->deaths.nr_ended, text.data ? text.data : "");
 }
@@ -186,6 +255,7 @@ static int run(struct watch_job *job, int signal_fd)
 	if (status)
 		return status;
 	deaths_init(&job->deaths, &job->sampler);
+	stalls_init(&job->stalls, &job->sampler, &job->deaths.watched, job->options->stall_ns);
 	job->deaths.keep_recent = true;
 	deaths_observe(&job->deaths);
 	status = sampler_start(&job->sampler);
@@ -218,8 +288,10 @@ static int run_with(struct watch_job *job)
 	}
 	job->capture.session.hz = SAMPLE_HZ;
 	job->capture.session.deaths = true;
+	job->capture.session.threads = job->options->stall_ns;
 	job->capture.report_workers = true;
 	status = run(job, signal_fd);
+	stalls_fini(&job->stalls);
 	deaths_fini(&job->deaths);
 	sampler_close(&job->sampler);
 	return status;

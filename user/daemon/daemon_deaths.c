@@ -31,6 +31,7 @@
 #include "proc/ranks.h"
 #include "profile/aggregate.h"
 #include "profile/profile.h"
+#include "watch/folder_name.h"
 
 #define MAX_FOLDERS 256 /* that are kept */
 /* Deaths that are written in an hour. The first one of a tenant is written whatever the others have used. */
@@ -72,7 +73,7 @@ bool deaths_is_path(const char *path)
 		return false;
 	memcpy(name, path, (size_t)(slash - path));
 	name[slash - path] = 0;
-	return death_is_folder(name);
+	return folder_name_is(name);
 }
 
 static bool maps_cuda(const struct daemon *daemon, uint32_t pid)
@@ -265,7 +266,7 @@ static int death_write(struct daemon *daemon, const struct death *death)
 
 static int is_folder(const struct dirent *entry)
 {
-	return death_is_folder(entry->d_name);
+	return folder_name_is(entry->d_name);
 }
 
 /* The <who> of the name of a folder: a pod or a program. */
@@ -273,7 +274,7 @@ static size_t owner_of(const char *folder, const char **ret)
 {
 	const char *end = strrchr(folder, '-');
 
-	*ret = strchr(strchr(folder, '-') + 1, '-') + 1; /* death_is_folder() has seen both */
+	*ret = strchr(strchr(folder, '-') + 1, '-') + 1; /* folder_name_is() has seen both */
 	return end > *ret ? (size_t)(end - *ret) : 0;
 }
 

@@ -9,6 +9,7 @@
 struct watch_options {
 	struct capture_options capture;
 	uint64_t duration_ns; /* 0: until Ctrl-C, or until all processes have ended */
+	uint64_t stall_ns; /* 0: stalls are not looked for */
 	char *output; /* the folder of the folders of deaths; NULL: this one */
 	unsigned int verbose; /* times that --verbose was given */
 };

@@ -89,8 +89,7 @@ void death_by(char dst[BPFPROF_COMM_LEN + 1], const struct death *death);
 void death_sentence(struct buf *dst, const struct death *death, const struct profile *profile);
 /* The page: the sentence, facts, stacks. */
 void death_summary(struct buf *dst, const struct death *death, const struct profile *profile);
-/* The name of its folder: death-<UTC>-<who>-<pid>. */
+/* The name of its folder (watch/folder_name.h). */
 void death_folder_name(struct buf *dst, const struct death *death, const struct profile *profile);
-bool death_is_folder(const char *name);
 
 #endif

@@ -18,12 +18,10 @@
 #include "proc/title.h"
 #include "profile/aggregate.h"
 #include "profile/profile.h"
+#include "watch/folder_name.h"
 #include "watch/place.h"
 
 #define PAGE_BYTES (768U << 10) /* of a summary; the frames after that are counted */
-#define WHO_BYTES 40 /* of the name of the folder */
-#define TIME_BYTES 17 /* 20261129T133712Z, with the NUL */
-#define FOLDER "death-"
 #define SAME_FRAMES 3
 
 void death_free(struct death *death)
@@ -436,32 +434,9 @@ void death_summary(struct buf *dst, const struct death *death, const struct prof
 void death_folder_name(struct buf *dst, const struct death *death, const struct profile *profile)
 {
 	const struct profile_process *process = process_of(profile);
-	const char *who = death->name, *pod = "";
-	time_t seconds = (time_t)(death->wall_ns / NS_PER_SECOND);
-	char text[TIME_BYTES] = "", safe[WHO_BYTES + 1];
-	struct tm tm;
-	size_t i;
+	const char *pod = "";
 
 	if (process && process->container)
 		pod = strtab_get(profile->strings, profile->containers[process->container - 1].pod);
-	if (*pod)
-		who = pod;
-	snprintf(safe, sizeof(safe), "%.*s", WHO_BYTES, who);
-	for (i = 0; safe[i]; i++)
-		if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-",
-			    safe[i]))
-			safe[i] = '_';
-	if (gmtime_r(&seconds, &tm))
-		strftime(text, sizeof(text), "%Y%m%dT%H%M%SZ", &tm);
-	buf_printf(dst, FOLDER "%s-%s-%u", text, safe, death->pid);
-}
-
-bool death_is_folder(const char *name)
-{
-	if (!text_begins(name, FOLDER))
-		return false;
-	name += strlen(FOLDER);
-	return strlen(name) > TIME_BYTES && strspn(name, "0123456789") == 8 && name[8] == 'T' &&
-	       strspn(name + 9, "0123456789") == 6 && name[15] == 'Z' && name[16] == '-' &&
-	       !strchr(name, '/');
+	folder_name_make(dst, FOLDER_DEATH, death->wall_ns, *pod ? pod : death->name, death->pid);
 }

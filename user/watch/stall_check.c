@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "watch/stall_check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/time.h"
+
+#define LIMIT_NS (60 * NS_PER_SECOND)
+#define NR_WORDS 16 /* beside those of the pids */
+#define NUMBER_BYTES 24
+#define READ_BYTES 65536
+
+struct command_line {
+	const char *words[2 * STALL_CHECK_PIDS + NR_WORDS];
+	size_t nr;
+	char numbers[STALL_CHECK_PIDS + 1][NUMBER_BYTES];
+	size_t nr_numbers;
+};
+
+static void word_add(struct command_line *line, const char *word)
+{
+	line->words[line->nr++] = word;
+}
+
+static void number_add(struct command_line *line, const char *flag, uint64_t number,
+		       const char *unit)
+{
+	char *text = line->numbers[line->nr_numbers++];
+
+	snprintf(text, NUMBER_BYTES, "%" PRIu64 "%s", number, unit);
+	word_add(line, flag);
+	word_add(line, text);
+}
+
+static void command_make(struct command_line *line, const uint32_t *pids, size_t nr,
+			 uint64_t stall_ns, const char *host_root)
+{
+	size_t i;
+
+	word_add(line, "bpfprof");
+	word_add(line, "dump");
+	word_add(line, "--waits");
+	word_add(line, "--native");
+	word_add(line, "--kernel");
+	word_add(line, "--verbose");
+	number_add(line, "--stall", stall_ns / NS_PER_SECOND, "s");
+	if (host_root) {
+		word_add(line, "--host-root");
+		word_add(line, host_root);
+	}
+	for (i = 0; i < nr && i < STALL_CHECK_PIDS; i++)
+		number_add(line, "--pid", pids[i], "");
+	word_add(line, NULL);
+}
+
+/* In the child. */
+static void run(const struct command_line *line, int fd)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	sigset_t none;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(fd, STDOUT_FILENO) < 0 ||
+	    dup2(null, STDERR_FILENO) < 0)
+		_exit(127);
+	execv("/proc/self/exe", (char *const *)(uintptr_t)line->words);
+	_exit(127);
+}
+
+int stall_check_start(struct stall_check *check, const uint32_t *pids, size_t nr, uint64_t stall_ns,
+		      const char *host_root)
+{
+	struct command_line line = { 0 };
+
+	command_make(&line, pids, nr, stall_ns, host_root);
+	check->fd = memfd_create("bpfprof-stall", MFD_CLOEXEC);
+	if (check->fd < 0)
+		return -errno;
+	check->child = fork();
+	if (!check->child)
+		run(&line, check->fd);
+	if (check->child < 0) {
+		check->child = 0;
+		close(check->fd);
+		return -errno;
+	}
+	check->end_ns = time_monotonic_ns() + LIMIT_NS;
+	return 0;
+}
+
+static int text_read(struct buf *dst, int fd)
+{
+	static char room[READ_BYTES];
+	off_t at = 0;
+	ssize_t n;
+
+	while ((n = pread(fd, room, sizeof(room), at)) > 0) {
+		buf_add(dst, room, (size_t)n);
+		at += n;
+	}
+	return n < 0 ? -errno : buf_error(dst);
+}
+
+int stall_check_take(struct stall_check *check, struct buf *dst)
+{
+	int err;
+
+	if (time_monotonic_ns() > check->end_ns)
+		kill(check->child, SIGKILL);
+	if (!waitpid(check->child, NULL, WNOHANG))
+		return -EAGAIN;
+	check->child = 0;
+	err = text_read(dst, check->fd);
+	close(check->fd);
+	return err;
+}
+
+void stall_check_fini(struct stall_check *check)
+{
+	if (!check->child)
+		return;
+	kill(check->child, SIGKILL);
+	waitpid(check->child, NULL, 0);
+	check->child = 0;
+	close(check->fd);
+}

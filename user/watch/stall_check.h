@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_WATCH_STALL_CHECK_H
+#define BPFPROF_WATCH_STALL_CHECK_H
+
+/* `bpfprof dump --waits` of some processes, by a child: the caller's loop goes on meanwhile. */
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct buf;
+
+#define STALL_CHECK_PIDS 256 /* processes of one check; further ones are left out */
+
+struct stall_check {
+	pid_t child; /* 0: none */
+	int fd; /* of what it writes */
+	uint64_t end_ns; /* CLOCK_MONOTONIC: then it is killed */
+};
+
+/* pids: as bpfprof sees them. host_root: NULL, or as of the caller. 0 or -errno. */
+int stall_check_start(struct stall_check *check, const uint32_t *pids, size_t nr, uint64_t stall_ns,
+		      const char *host_root);
+/* -EAGAIN: it runs. 0: the check has ended, and dst has what it wrote, possibly nothing. -errno. */
+int stall_check_take(struct stall_check *check, struct buf *dst);
+/* Kills it if it runs. */
+void stall_check_fini(struct stall_check *check);
+
+#endif

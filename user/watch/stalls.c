@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "watch/stalls.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/time.h"
+#include "capture/sampler.h"
+#include "kernel/tasks.h"
+#include "proc/processes.h"
+#include "watch/watched.h"
+
+#define PERIODS 20 /* looks at the processes in stall_ns */
+#define PERIOD_MIN_NS NS_PER_SECOND
+#define PERIOD_MAX_NS (15 * NS_PER_SECOND)
+#define AGAIN_NS (10 * NS_PER_SECOND)
+#define PAUSE_MAX_NS (3600 * NS_PER_SECOND)
+#define STALLED "Stalled: "
+#define SUSPECT "Suspect: "
+#define PID " (pid "
+
+void stalls_init(struct stalls *stalls, struct sampler *sampler,
+		 const struct watched_table *watched, uint64_t stall_ns)
+{
+	*stalls = (struct stalls){ .sampler = sampler, .watched = watched, .stall_ns = stall_ns };
+	hash_table_init(&stalls->processes, STALLS_MAX, struct stall_process, key);
+}
+
+void stall_fini(struct stall *stall)
+{
+	buf_fini(&stall->texts[0]);
+	buf_fini(&stall->texts[1]);
+	*stall = (struct stall){ 0 };
+}
+
+void stalls_fini(struct stalls *stalls)
+{
+	stall_check_fini(&stalls->check);
+	stall_fini(&stalls->found);
+	while (stalls->nr_ready)
+		stall_fini(&stalls->ready[--stalls->nr_ready]);
+	hash_table_clear(&stalls->processes);
+}
+
+size_t stall_sentence(const struct buf *text, const char **ret)
+{
+	const char *end = text->len ? memchr(text->data, '\n', text->len) : NULL;
+	size_t skip = strlen(STALLED);
+
+	if (!end || (size_t)(end - text->data) < skip)
+		return 0;
+	*ret = text->data + skip;
+	return (size_t)(end - *ret);
+}
+
+/* The process that the sentence names first; 0: none. */
+static uint32_t sentence_pid(const struct buf *text)
+{
+	const char *sentence, *at;
+	size_t len = stall_sentence(text, &sentence);
+
+	at = len ? memmem(sentence, len, PID, strlen(PID)) : NULL;
+	return at ? (uint32_t)strtoul(at + strlen(PID), NULL, 10) : 0;
+}
+
+static bool begins(const struct buf *text, const char *begin)
+{
+	return text->len > strlen(begin) && !memcmp(text->data, begin, strlen(begin));
+}
+
+static struct stall_process *of_pid(const struct stalls *stalls, uint32_t own_pid)
+{
+	struct stall_process *p;
+
+	hash_table_each(&stalls->processes, p)
+		if (p->own_pid == own_pid)
+			return p;
+	return NULL;
+}
+
+static struct stall_process *process_add(struct stalls *stalls, const struct process_key *key,
+					 uint64_t now_ns)
+{
+	struct sampler *sampler = stalls->sampler;
+	const struct process *process = processes_find(sampler->reader.processes, key->pid);
+	struct stall_process *p = process_map_add(&stalls->processes, key->pid, key->start_ns);
+
+	if (!p) {
+		stalls->nr_full++;
+		return NULL;
+	}
+	p->own_pid = session_own_pid(&sampler->reader.session, key->pid,
+				     process ? process->ns_context.agent_pid : 0);
+	p->group = stalls->group ? stalls->group(stalls->arg, key->pid) : 0;
+	p->since_ns = now_ns;
+	p->pause_ns = stalls->stall_ns;
+	return p;
+}
+
+/* Takes it over. */
+static void ready_add(struct stalls *stalls, struct stall *stall)
+{
+	if (stalls->nr_ready < STALLS_READY) {
+		stalls->ready[stalls->nr_ready++] = *stall;
+	} else {
+		stalls->nr_dropped++;
+		stall_fini(stall);
+	}
+	*stall = (struct stall){ 0 };
+}
+
+static void stall_end(struct stalls *stalls, const struct stall_process *process)
+{
+	struct stall end = { .over = true,
+			     .pid = process->own_pid,
+			     .key = process->key,
+			     .group = process->group,
+			     .since_ns = process->since_ns };
+	struct stall_process *p;
+
+	hash_table_each(&stalls->processes, p)
+		if (p->group == process->group)
+			p->reported = false;
+	ready_add(stalls, &end);
+}
+
+static void progress(struct stalls *stalls, struct stall_process *p, uint64_t now_ns)
+{
+	if (p->reported)
+		stall_end(stalls, p);
+	p->since_ns = now_ns;
+	p->ask_ns = 0;
+	p->pause_ns = stalls->stall_ns;
+}
+
+/* Looks at the first thread of the process. */
+static void process_look(struct stalls *stalls, struct stall_process *p, uint64_t now_ns)
+{
+	const struct tasks_choice choice = { .kernel_pid = p->key.pid,
+					     .tids = &p->own_pid,
+					     .nr = 1 };
+	struct tasks tasks = { 0 };
+	const struct bpfprof_task_state *state;
+
+	if (!p->own_pid ||
+	    tasks_read(&tasks, &stalls->sampler->reader.session, p->own_pid, &choice))
+		return;
+	state = tasks.states;
+	if (state->faults != p->faults || state->io_bytes != p->io_bytes) {
+		p->faults = state->faults;
+		p->io_bytes = state->io_bytes;
+		progress(stalls, p, now_ns);
+		if (state->asleep_ns < now_ns && p->since_ns > now_ns - state->asleep_ns)
+			p->since_ns = now_ns - state->asleep_ns;
+	}
+	tasks_fini(&tasks);
+}
+
+static void processes_look(struct stalls *stalls, uint64_t now_ns)
+{
+	struct stall_process *p;
+	const struct watched *w;
+
+	stalls->round++;
+	hash_table_each(&stalls->watched->kept, w) {
+		p = process_map_find(&stalls->processes, w->key.pid, w->key.start_ns);
+		if (!p)
+			p = process_add(stalls, &w->key, now_ns);
+		if (!p)
+			continue;
+		p->round = stalls->round;
+		process_look(stalls, p, now_ns);
+	}
+	hash_table_each(&stalls->processes, p) {
+		if (p->round == stalls->round)
+			continue;
+		if (p->reported)
+			stall_end(stalls, p);
+		hash_table_remove(&stalls->processes, p);
+	}
+}
+
+/* The process that has been silent for the longest time, of those that may be asked for. */
+static struct stall_process *candidate(const struct stalls *stalls, uint64_t now_ns)
+{
+	struct stall_process *p, *found = NULL;
+
+	hash_table_each(&stalls->processes, p)
+		if (!p->reported && p->own_pid && now_ns >= p->since_ns + stalls->stall_ns &&
+		    now_ns >= p->ask_ns && (!found || p->since_ns < found->since_ns))
+			found = p;
+	return found;
+}
+
+static void check_start(struct stalls *stalls, uint32_t group)
+{
+	const char *host_root = stalls->sampler->options->host_root;
+	uint32_t pids[STALL_CHECK_PIDS];
+	const struct stall_process *p;
+	size_t nr = 0;
+
+	hash_table_each(&stalls->processes, p)
+		if (p->group == group && p->own_pid && nr < STALL_CHECK_PIDS)
+			pids[nr++] = p->own_pid;
+	stalls->check_group = group;
+	stalls->nr_checks++;
+	if (!nr || stall_check_start(&stalls->check, pids, nr, stalls->stall_ns, host_root))
+		stalls->nr_failed++;
+}
+
+/* Silent processes of the group are not asked for again soon. */
+static void group_pause(struct stalls *stalls, uint64_t now_ns)
+{
+	struct stall_process *p;
+
+	hash_table_each(&stalls->processes, p) {
+		if (p->group != stalls->check_group || now_ns < p->since_ns + stalls->stall_ns)
+			continue;
+		p->ask_ns = now_ns + p->pause_ns;
+		p->pause_ns = p->pause_ns < PAUSE_MAX_NS / 2 ? 2 * p->pause_ns : PAUSE_MAX_NS;
+	}
+}
+
+static void group_report(struct stalls *stalls, uint64_t now_ns)
+{
+	struct stall_process *p;
+
+	hash_table_each(&stalls->processes, p)
+		if (p->group == stalls->check_group && now_ns >= p->since_ns + stalls->stall_ns)
+			p->reported = true;
+	stalls->nr_stalls += !stalls->found.suspect;
+	stalls->nr_suspects += stalls->found.suspect;
+	ready_add(stalls, &stalls->found);
+}
+
+/* text: what the check wrote. Takes it over if it says that the group has a stall. */
+static bool is_stalled(struct stalls *stalls, struct buf *text, uint64_t now_ns)
+{
+	struct stall *found = &stalls->found;
+	bool suspect = begins(text, SUSPECT);
+	struct stall_process *p = of_pid(stalls, sentence_pid(text));
+
+	if (!suspect && !begins(text, STALLED))
+		return false;
+	/* The evidence is silence, too: of the first thread of the process that the sentence is about. */
+	if (!p || p->group != stalls->check_group || now_ns < p->since_ns + stalls->stall_ns)
+		return false;
+	if (stalls->second &&
+	    (found->suspect != suspect || memcmp(&found->key, &p->key, sizeof(p->key)) != 0))
+		return false;
+	found->suspect = suspect;
+	found->pid = p->own_pid;
+	found->key = p->key;
+	found->group = p->group;
+	found->since_ns = p->since_ns;
+	found->texts[stalls->second] = *text;
+	*text = (struct buf){ 0 };
+	return true;
+}
+
+static void check_take(struct stalls *stalls, uint64_t now_ns)
+{
+	struct buf text = { .max = STALL_TEXT_MAX };
+	int err = stall_check_take(&stalls->check, &text);
+
+	if (err == -EAGAIN)
+		return;
+	stalls->nr_failed += err || !text.len;
+	if (!is_stalled(stalls, &text, now_ns)) {
+		stall_fini(&stalls->found);
+		stalls->second = false;
+		group_pause(stalls, now_ns);
+	} else if (stalls->second) {
+		stalls->second = false;
+		group_report(stalls, now_ns);
+	} else {
+		stalls->again_ns = now_ns + AGAIN_NS;
+	}
+	buf_fini(&text);
+}
+
+void stalls_poll(struct stalls *stalls, uint64_t now_ns)
+{
+	uint64_t period_ns = stalls->stall_ns / PERIODS;
+	struct stall_process *p;
+
+	if (!stalls->stall_ns)
+		return;
+	if (now_ns >= stalls->next_ns) {
+		period_ns = period_ns < PERIOD_MIN_NS ? PERIOD_MIN_NS : period_ns;
+		stalls->next_ns = now_ns + (period_ns < PERIOD_MAX_NS ? period_ns : PERIOD_MAX_NS);
+		processes_look(stalls, now_ns);
+	}
+	if (stalls->check.child)
+		check_take(stalls, now_ns);
+	if (stalls->check.child || now_ns < stalls->again_ns)
+		return;
+	if (stalls->again_ns) {
+		stalls->again_ns = 0;
+		stalls->second = true;
+		check_start(stalls, stalls->check_group);
+		return;
+	}
+	p = candidate(stalls, now_ns);
+	if (p)
+		check_start(stalls, p->group);
+}
+
+bool stalls_take(struct stalls *stalls, struct stall *ret)
+{
+	if (!stalls->nr_ready)
+		return false;
+	*ret = stalls->ready[0];
+	memmove(stalls->ready, stalls->ready + 1, --stalls->nr_ready * sizeof(*stalls->ready));
+	return true;
+}
+
+#define AT(field) offsetof(struct stalls, field)
+
+const struct counter stalls_counters[] = {
+	{ COUNTER_WALK, "stall_checks_failed", AT(nr_failed),
+	  .help = "checks of silent processes that wrote nothing: the process had ended, or the "
+		  "check took too long" },
+	{ COUNTER_WALK, "stall_processes_no_room", AT(nr_full),
+	  .help = "watched processes beyond 4,096 that are not checked for stalls" },
+	{ COUNTER_WALK, "stalls_not_reported", AT(nr_dropped),
+	  .help = "stalls and ends of stalls beyond 64 at once" },
+	{ 0 },
+};

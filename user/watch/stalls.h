@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_WATCH_STALLS_H
+#define BPFPROF_WATCH_STALLS_H
+
+/*
+ * Stalls of watched processes. A process is silent while its first thread has no page fault, and reads and writes no
+ * byte. When one has been silent for stall_ns, a child (stall_check.h) dumps it and the other watched processes of its
+ * group, and judges by their waits whether they can go on; ten seconds later once more. Only two equal verdicts are a
+ * stall. A group is that of the caller: one job, or a tenant. One check runs at a time. Bounds: STALLS_MAX processes,
+ * STALL_CHECK_PIDS in a check; what is over is counted. The caller owns the struct.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/counters.h"
+#include "base/hash_table.h"
+#include "base/process_map.h"
+#include "watch/stall_check.h"
+
+struct sampler;
+struct watched_table;
+
+#define STALLS_MAX 4096
+#define STALLS_READY 64 /* stalls and ends that the caller has not taken; more are counted */
+#define STALL_TEXT_MAX (4U << 20) /* of a dump */
+
+struct stall_process {
+	struct hash_node node;
+	struct process_key key;
+	uint32_t own_pid; /* as bpfprof sees it; 0: it cannot be read */
+	uint32_t group;
+	uint64_t faults, io_bytes; /* of its first thread */
+	uint64_t since_ns; /* silent since then, CLOCK_MONOTONIC */
+	uint64_t ask_ns; /* no check before */
+	uint64_t pause_ns; /* between two checks: it doubles */
+	uint32_t round; /* in which it was seen */
+	bool reported; /* it is part of a stall that was reported */
+};
+
+/* A stall, or the end of one. */
+struct stall {
+	bool over; /* the process goes on, or has ended: no texts */
+	bool suspect; /* the evidence is not enough */
+	uint32_t pid; /* as bpfprof sees it */
+	uint64_t since_ns; /* CLOCK_MONOTONIC */
+	struct buf texts[2]; /* of both dumps; the first line is the sentence */
+	struct process_key key;
+	uint32_t group;
+};
+
+struct stalls {
+	struct sampler *sampler;
+	const struct watched_table *watched;
+	uint64_t stall_ns; /* 0: stalls are not looked for */
+	/* The group of a process. NULL: all are of one. */
+	uint32_t (*group)(void *arg, uint32_t pid);
+	void *arg;
+	struct hash_table processes;
+	struct stall_check check;
+	uint32_t check_group;
+	bool second; /* the check is the second one */
+	uint64_t again_ns; /* time of the second check; 0: none is due */
+	struct stall found; /* by the first check, to be confirmed by the second one */
+	struct stall ready[STALLS_READY]; /* for stalls_take() */
+	size_t nr_ready;
+	uint64_t next_ns;
+	uint32_t round;
+	uint64_t nr_stalls, nr_suspects, nr_checks, nr_failed, nr_full, nr_dropped;
+};
+
+void stalls_init(struct stalls *stalls, struct sampler *sampler,
+		 const struct watched_table *watched, uint64_t stall_ns);
+void stalls_fini(struct stalls *stalls);
+/* Looks at the processes, if it is time; to be called several times a second. */
+void stalls_poll(struct stalls *stalls, uint64_t now_ns);
+/* A stall, or the end of one, that was not taken yet; the caller calls stall_fini(). False: there is none. */
+bool stalls_take(struct stalls *stalls, struct stall *ret);
+void stall_fini(struct stall *stall);
+/* The sentence of a dump: its first line without "Stalled: ". Returns its length. */
+size_t stall_sentence(const struct buf *text, const char **ret);
+
+/* The page: the sentence, times, and the waits of the threads. wall_ns: the time now. */
+void stall_summary(struct buf *dst, const struct stall *stall, uint64_t wall_ns);
+void stall_folder_name(struct buf *dst, const struct stall *stall, uint64_t wall_ns);
+
+extern const struct counter stalls_counters[];
+
+#endif
