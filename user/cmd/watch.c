@@ -139,7 +139,8 @@ static int stall_write(const struct watch_job *job, const struct stall *stall, s
 {
 	static const char *const names[] = { "dump-1.txt", "dump-2.txt" };
 	__cleanup(buf_fini) struct buf parent = { .max = PATH_MAX }, name = { .max = NAME_MAX },
-				       text = { .max = TEXT_MAX };
+				       text = { .max = TEXT_MAX },
+				       dump = { .max = STALL_DUMP_BYTES };
 	uint64_t wall_ns = time_wall_ns();
 	size_t i;
 	int err;
@@ -152,8 +153,11 @@ static int stall_write(const struct watch_job *job, const struct stall *stall, s
 		err = folder_make(folder, &parent, &name);
 	if (!err)
 		err = file_write(folder, "summary.txt", NULL, &text);
-	for (i = 0; i < sizeof(names) / sizeof(names[0]) && !err; i++)
-		err = file_write(folder, names[i], NULL, &stall->texts[i]);
+	for (i = 0; i < sizeof(names) / sizeof(names[0]) && !err; i++) {
+		buf_reset(&dump);
+		err = stall_dump(&dump, stall->dumps[i])
+			      ?: file_write(folder, names[i], NULL, &dump);
+	}
 	return err;
 }
 
@@ -161,16 +165,13 @@ static int stall_write(const struct watch_job *job, const struct stall *stall, s
 static void stall_report(struct watch_job *job, const struct stall *stall)
 {
 	__cleanup(buf_fini) struct buf line = { .max = TEXT_MAX }, folder = { .max = PATH_MAX };
-	const char *sentence;
-	size_t len = stall_sentence(&stall->texts[1], &sentence);
 	int err = 0;
 
 	if (stall->over) {
 		log_info("pid %u goes on, or has ended", stall->pid);
 		return;
 	}
-	buf_add(&line, sentence, len);
-	buf_add_char(&line, '\n');
+	buf_printf(&line, "%s\n", stall->sentence);
 	if (!stall->suspect)
 		err = buf_error(&line) ?: print_lines(stdout, line.data, line.len);
 	if (!err)
@@ -288,7 +289,6 @@ static int run_with(struct watch_job *job)
 	}
 	job->capture.session.hz = SAMPLE_HZ;
 	job->capture.session.deaths = true;
-	job->capture.session.threads = job->options->stall_ns;
 	job->capture.report_workers = true;
 	status = run(job, signal_fd);
 	stalls_fini(&job->stalls);

@@ -344,6 +344,7 @@ static void loop(struct daemon *daemon, int signal_fd)
 			aggregate_freeze(daemon->running.aggregate, AGGREGATE_MIN_BYTES);
 		pages_run(daemon, now_ns);
 		daemon_deaths_run(daemon, now_ns);
+		daemon_stalls_run(daemon, now_ns);
 		push_watch(daemon);
 		refusals_log(daemon, now_ns);
 		if ((daemon->http && http_is_pending(daemon->http)) || calls_run(daemon, now_ns))
@@ -603,6 +604,7 @@ static int run(struct daemon *daemon, int signal_fd)
 	if (status)
 		return status;
 	daemon_deaths_open(daemon);
+	daemon_stalls_open(daemon);
 	status = sampler_start(&daemon->sampler);
 	if (!status)
 		status = filter_start(daemon);
@@ -674,6 +676,7 @@ int daemon_run(struct daemon_options *options, int argc, char *const argv[])
 			process_filter_close(&daemon.filter, &daemon.sampler);
 		calls_close(&daemon);
 		background_pause(daemon.sampler.background);
+		daemon_stalls_close(&daemon);
 		daemon_deaths_close(&daemon);
 		memory_monitor_close(&daemon.pages);
 		sampler_close(&daemon.sampler);

@@ -36,6 +36,7 @@
 #include "options/config.h"
 #include "profile/stats.h"
 #include "watch/deaths.h"
+#include "watch/stalls.h"
 
 struct aggregate;
 struct http;
@@ -155,6 +156,22 @@ struct daemon_deaths {
 		nr_summed; /* the last line of the log about such deaths, and their number then */
 };
 
+/* --watch: stalls. */
+struct daemon_stalls {
+	struct stalls seen;
+	pid_t pid; /* of the child that writes; 0: none runs */
+	uint64_t child_ns; /* when it was started */
+	uint64_t nr_active; /* stalls that have not ended */
+	uint64_t nr_not_written;
+};
+
+/* A file of a folder of a death or stall: the profile, or the text in its place. */
+struct folder_file {
+	const char *name;
+	const struct profile *profile;
+	const struct buf *text;
+};
+
 struct daemon {
 	struct daemon_options *options;
 	char *output; /* the folder */
@@ -178,6 +195,7 @@ struct daemon {
 	struct daemon_calls calls;
 	struct memory_monitor pages; /* --memory */
 	struct daemon_deaths deaths; /* --watch */
+	struct daemon_stalls stalls; /* the same */
 	struct thread_times *times; /* NULL without --wall */
 	struct http *http; /* NULL: does not listen */
 	struct buf metrics; /* the answer to /metrics that was made at metrics_ns */
@@ -248,9 +266,25 @@ bool daemon_deaths_last(struct daemon *daemon);
 void daemon_deaths_end(struct daemon *daemon, int signal_fd);
 void daemon_deaths_close(struct daemon *daemon);
 void daemon_deaths_metrics(struct buf *dst, const struct daemon *daemon);
-bool deaths_is_file(const char *name); /* in a folder of a death */
+bool deaths_is_file(const char *name); /* in a folder of a death or stall */
 bool deaths_is_path(
 	const char *path); /* of such a file below the folder of the daemon, or FOLDER/ */
+
+/* For children: writes a folder, by way of one with the name temporary; *name may get a number. 0 or -errno. */
+int daemon_folder_write(const struct daemon *daemon, const char *temporary,
+			const struct folder_file *list, size_t nr, struct buf *name);
+/* Removes old folders, and those over the limits. */
+void daemon_folders_prune(const struct daemon *daemon);
+/* Takes one of the folders that a tenant may write in an hour. False: none is left. */
+bool daemon_folder_take(struct daemon_deaths *deaths, uint32_t number, uint64_t now_ns);
+
+/* daemon_stalls.c. Without --watch these do nothing. */
+void daemon_stalls_open(struct daemon *daemon); /* after daemon_deaths_open() */
+void daemon_stalls_run(struct daemon *daemon, uint64_t now_ns); /* must be called often */
+void daemon_stalls_close(struct daemon *daemon);
+/* The counters of deaths and stalls. */
+void daemon_watch_stats(const struct daemon *daemon, struct stats_reasons *dst);
+void daemon_stalls_metrics(struct buf *dst, const struct daemon *daemon);
 
 /*
  * daemon_waits.c. Without --wall these do nothing. The first interval must have an aggregate, and gets

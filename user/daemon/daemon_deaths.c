@@ -54,7 +54,7 @@ struct tenant {
 	uint32_t nr; /* deaths of this hour that were given to a child */
 };
 
-static const char *const files[] = { "summary.txt", "stacks.folded" };
+static const char *const files[] = { "summary.txt", "stacks.folded", "dump-1.txt", "dump-2.txt" };
 
 bool deaths_is_file(const char *name)
 {
@@ -175,14 +175,14 @@ static void folder_remove(int parent, const char *name)
 }
 
 /* Gives the finished folder its name, or that name and a number. */
-static int folder_name(int parent, struct buf *name)
+static int folder_name(int parent, const char *temporary, struct buf *name)
 {
 	size_t len = name->len;
 	int i;
 
 	for (i = 1; i < MAX_TRIES; i++) {
 		/* A folder with files is not replaced. */
-		if (!renameat(parent, TEMPORARY, parent, name->data))
+		if (!renameat(parent, temporary, parent, name->data))
 			return 0;
 		if (errno != EEXIST && errno != ENOTEMPTY)
 			return -errno;
@@ -194,28 +194,27 @@ static int folder_name(int parent, struct buf *name)
 	return -EEXIST;
 }
 
-static int folder_write(const struct daemon *daemon, const struct profile *profile,
-			const struct buf *summary, struct buf *name)
+int daemon_folder_write(const struct daemon *daemon, const char *temporary,
+			const struct folder_file *list, size_t nr, struct buf *name)
 {
 	const struct store_access *access = &daemon->options->access;
 	int parent = store_fd(daemon->store), folder, err;
+	size_t i;
 
-	folder_remove(parent, TEMPORARY); /* of a child that was killed */
-	if (mkdirat(parent, TEMPORARY, store_folder_mode(access)))
+	folder_remove(parent, temporary); /* of a child that was killed */
+	if (mkdirat(parent, temporary, store_folder_mode(access)))
 		return -errno;
-	folder = openat(parent, TEMPORARY, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	folder = openat(parent, temporary, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (folder < 0)
 		return -errno;
 	err = store_access_folder(access, folder);
-	if (!err)
-		err = file_write(daemon, folder, files[0], profile, summary);
-	if (!err)
-		err = file_write(daemon, folder, files[1], profile, NULL);
+	for (i = 0; i < nr && !err; i++)
+		err = file_write(daemon, folder, list[i].name, list[i].profile, list[i].text);
 	close(folder);
 	if (!err)
-		err = folder_name(parent, name);
+		err = folder_name(parent, temporary, name);
 	if (err)
-		folder_remove(parent, TEMPORARY);
+		folder_remove(parent, temporary);
 	return err;
 }
 
@@ -242,6 +241,8 @@ static int death_write(struct daemon *daemon, const struct death *death)
 		   name = { .max = NAME_MAX };
 	struct stats_reasons problems = { 0 };
 	struct profile profile = { 0 };
+	const struct folder_file list[] = { { "summary.txt", &profile, &summary },
+					    { "stacks.folded", &profile, NULL } };
 	int hidden = 0, err;
 
 	err = sampler_profile(&daemon->sampler, death->aggregate, false, &profile, &problems,
@@ -254,7 +255,8 @@ static int death_write(struct daemon *daemon, const struct death *death)
 	death_folder_name(&name, death, &profile);
 	err = buf_error(&summary) ?: buf_error(&name);
 	if (!err)
-		err = folder_write(daemon, &profile, &summary, &name);
+		err = daemon_folder_write(daemon, TEMPORARY, list, sizeof(list) / sizeof(list[0]),
+					  &name);
 	if (!buf_error(&sentence))
 		death_log(death, &sentence, err ? NULL : name.data);
 	buf_fini(&sentence);
@@ -320,7 +322,7 @@ static void entry_remove(int parent, struct dirent **list, size_t *nr, size_t i)
 }
 
 /* scandirat() has sorted them: the oldest come first. */
-static void folders_prune(const struct daemon *daemon)
+void daemon_folders_prune(const struct daemon *daemon)
 {
 	int parent = store_fd(daemon->store), found;
 	struct dirent **list;
@@ -356,7 +358,7 @@ static void child_main(struct daemon *daemon, struct death *const deaths[], size
 		else
 			++*daemon->deaths.nr_written;
 	}
-	folders_prune(daemon);
+	daemon_folders_prune(daemon);
 	_exit(0);
 }
 
@@ -399,10 +401,17 @@ static void sum_log(struct daemon_deaths *deaths, uint64_t now_ns, bool at_once)
 		  sizeof(fields) / sizeof(fields[0]));
 }
 
-static bool may_write(struct daemon_deaths *deaths, uint32_t number)
+/* Has the tenant a folder left in this hour? It is taken. */
+bool daemon_folder_take(struct daemon_deaths *deaths, uint32_t number, uint64_t now_ns)
 {
-	struct tenant *tenant = hash_table_get(&deaths->tenants, &number);
+	struct tenant *tenant;
 
+	if (!deaths->hour_ns || now_ns > deaths->hour_ns + HOUR_NS) {
+		deaths->hour_ns = now_ns;
+		deaths->nr_hour = 0;
+		hash_table_clear(&deaths->tenants);
+	}
+	tenant = hash_table_get(&deaths->tenants, &number);
 	if (!tenant || (tenant->nr && (tenant->nr >= PER_TENANT || deaths->nr_hour >= PER_HOUR)))
 		return false;
 	tenant->nr++;
@@ -418,13 +427,8 @@ static size_t deaths_choose(struct daemon_deaths *deaths, struct death *ret[DEAT
 	size_t nr = 0;
 	bool may;
 
-	if (!deaths->hour_ns || now_ns > deaths->hour_ns + HOUR_NS) {
-		deaths->hour_ns = now_ns;
-		deaths->nr_hour = 0;
-		hash_table_clear(&deaths->tenants);
-	}
 	while (deaths->seen.nr_waiting) {
-		may = may_write(deaths, deaths_tenant(&deaths->seen));
+		may = daemon_folder_take(deaths, deaths_tenant(&deaths->seen), now_ns);
 		death = deaths_take(&deaths->seen);
 		if (may) {
 			ret[nr++] = death;

@@ -99,7 +99,7 @@ static void stats_now(struct daemon *daemon, struct run_stats *stats)
 	/* These count from the start: lost, clock, walk, files. */
 	sampler_stats(&daemon->sampler, stats);
 	if (daemon->options->capture.session.deaths)
-		deaths_stats(&daemon->deaths.seen, &stats->walk);
+		daemon_watch_stats(daemon, &stats->walk);
 	stats_add_samples(stats, counted);
 	for (i = 0; i < 2; i++) {
 		if (!intervals[i]->aggregate)
@@ -271,6 +271,7 @@ static void metrics(struct daemon *daemon, struct http_reply *reply)
 			calls_metrics(text, daemon);
 		writing_metrics(text, daemon);
 		daemon_deaths_metrics(text, daemon);
+		daemon_stalls_metrics(text, daemon);
 		push_metrics(text, daemon);
 		http_metrics(text, daemon);
 		if (daemon->options->tokens.nr || daemon->options->socket)

@@ -21,6 +21,7 @@
 #define CHOICE_AT(list) FLAG_LIST_AT(struct daemon_options, choice.list, choice.nr_##list)
 #define BYTES_REFUSAL "must be a number of bytes, like 500M or 1G"
 #define TOKEN_FILE_BYTES 65536
+#define STALL_NS (300ULL * 1000000000)
 #define TOKEN_OTHERS (S_IROTH | S_IWOTH)
 
 static int take_output(void *object, const char *value, struct buf *why)
@@ -171,6 +172,11 @@ static const struct flag rows[] = {
 	  "deaths of processes of Ray, of ranks and of CUDA, or of\n"
 	  "those of the filters, too: folders death-... beside cpu-...",
 	  FLAG_BOOL, AT(capture.session.deaths) },
+	{ "stall", "DURATION",
+	  "--watch: stalls of such processes that have been silent\n"
+	  "this long (300s), too: folders stall-...; 0 for none",
+	  FLAG_DURATION, AT(stall_ns), .initial = STALL_NS,
+	  .refusal = "stall must be a number of seconds, or one like 30s, 5m, 2h" },
 	{ "wall", NULL, "all time of threads, running and waiting, and what\nthey wait for",
 	  FLAG_SET, AT(capture.session.waits), .min = SESSION_WALL },
 	{ "parked", NULL, "--wall: stacks of idle pool threads and pollers too,\nnot only [parked]",

@@ -386,9 +386,9 @@ static void iterators_spare(struct session *session)
 	/* With waits, threads that sleep during the whole run are read at the end. */
 	if (session->options.waits != SESSION_NO_WAITS || session->options.threads)
 		return;
-	bpf_program__set_autoload(skel->progs.task_states, false);
+	bpf_program__set_autoload(skel->progs.task_states, session->options.states);
 	bpf_program__set_autoload(skel->progs.task_pages, false);
-	bpf_map__set_autocreate(skel->maps.state_scratches, false);
+	bpf_map__set_autocreate(skel->maps.state_scratches, session->options.states);
 	bpf_map__set_autocreate(skel->maps.task_reads, false);
 	bpf_map__set_autocreate(skel->maps.task_read_slot, false);
 }

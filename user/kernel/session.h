@@ -38,6 +38,7 @@ struct session_options {
 	bool follow; /* children of these are recorded, too */
 	bool iterators; /* only iterators over tasks are loaded; the session cannot be attached */
 	bool files; /* with iterators: open_files.h and environ.h can be used */
+	bool states; /* tasks.h can be used */
 	bool threads; /* tasks.h and remote.h can be used; with waits they always can */
 	bool titles; /* the stream has changes of the titles of Ray workers */
 	bool fork_wakes; /* a fork of a target wakes the reader of the stream at once */

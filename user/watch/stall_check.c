@@ -6,18 +6,18 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/buf.h"
 #include "base/time.h"
 
 #define LIMIT_NS (60 * NS_PER_SECOND)
 #define NR_WORDS 16 /* beside those of the pids */
 #define NUMBER_BYTES 24
-#define READ_BYTES 65536
 
 struct command_line {
 	const char *words[2 * STALL_CHECK_PIDS + NR_WORDS];
@@ -65,10 +65,14 @@ static void command_make(struct command_line *line, const uint32_t *pids, size_t
 /* In the child. */
 static void run(const struct command_line *line, int fd)
 {
+	const struct rlimit limit = { STALL_DUMP_BYTES, STALL_DUMP_BYTES };
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	sigset_t none;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* A dump over the limit is cut: the verdict comes first. */
+	setrlimit(RLIMIT_FSIZE, &limit);
+	signal(SIGXFSZ, SIG_IGN);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(fd, STDOUT_FILENO) < 0 ||
@@ -99,31 +103,23 @@ int stall_check_start(struct stall_check *check, const uint32_t *pids, size_t nr
 	return 0;
 }
 
-static int text_read(struct buf *dst, int fd)
+int stall_check_take(struct stall_check *check, char line[STALL_SENTENCE_BYTES], int *ret_fd)
 {
-	static char room[READ_BYTES];
-	off_t at = 0;
 	ssize_t n;
-
-	while ((n = pread(fd, room, sizeof(room), at)) > 0) {
-		buf_add(dst, room, (size_t)n);
-		at += n;
-	}
-	return n < 0 ? -errno : buf_error(dst);
-}
-
-int stall_check_take(struct stall_check *check, struct buf *dst)
-{
-	int err;
+	char *end;
 
 	if (time_monotonic_ns() > check->end_ns)
 		kill(check->child, SIGKILL);
 	if (!waitpid(check->child, NULL, WNOHANG))
 		return -EAGAIN;
 	check->child = 0;
-	err = text_read(dst, check->fd);
-	close(check->fd);
-	return err;
+	n = pread(check->fd, line, STALL_SENTENCE_BYTES - 1, 0);
+	line[n > 0 ? n : 0] = '\0';
+	end = strchr(line, '\n');
+	if (end)
+		*end = '\0';
+	*ret_fd = check->fd;
+	return 0;
 }
 
 void stall_check_fini(struct stall_check *check)

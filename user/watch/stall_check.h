@@ -8,21 +8,24 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct buf;
-
+#define STALL_DUMP_BYTES (4U << 20)
+#define STALL_SENTENCE_BYTES 4096
 #define STALL_CHECK_PIDS 256 /* processes of one check; further ones are left out */
 
 struct stall_check {
 	pid_t child; /* 0: none */
-	int fd; /* of what it writes */
+	int fd; /* of an unlinked file: what it writes, STALL_DUMP_BYTES at most */
 	uint64_t end_ns; /* CLOCK_MONOTONIC: then it is killed */
 };
 
 /* pids: as bpfprof sees them. host_root: NULL, or as of the caller. 0 or -errno. */
 int stall_check_start(struct stall_check *check, const uint32_t *pids, size_t nr, uint64_t stall_ns,
 		      const char *host_root);
-/* -EAGAIN: it runs. 0: the check has ended, and dst has what it wrote, possibly nothing. -errno. */
-int stall_check_take(struct stall_check *check, struct buf *dst);
+/*
+ * -EAGAIN: it runs. 0: it has ended; line: the first line that it wrote, "" without one, and *ret_fd, which the caller
+ * closes, has all. -errno.
+ */
+int stall_check_take(struct stall_check *check, char line[STALL_SENTENCE_BYTES], int *ret_fd);
 /* Kills it if it runs. */
 void stall_check_fini(struct stall_check *check);
 

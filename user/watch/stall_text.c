@@ -2,16 +2,23 @@
 /* The page of a stall, out of the second dump. */
 #include "watch/stalls.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/time.h"
 #include "base/units.h"
 #include "watch/folder_name.h"
 
 #define TIME_BYTES 32
 #define WHO_BYTES 65
+#define READ_BYTES 16384
+#define WAITS_BYTES (320U << 10) /* of a dump, before the stacks */
 
 static void line_add(struct buf *dst, const char *name, uint64_t wall_ns)
 {
@@ -24,18 +31,27 @@ static void line_add(struct buf *dst, const char *name, uint64_t wall_ns)
 	buf_printf(dst, "%-14s%s", name, text);
 }
 
+/* The part of the second dump before the stacks: the waits. */
+static void waits_add(struct buf *dst, int dump)
+{
+	__cleanup(free_mem) char *text = calloc(1, WAITS_BYTES + 1);
+	char *begin, *end;
+	ssize_t n = text ? pread(dump, text, WAITS_BYTES, 0) : 0;
+
+	begin = n > 0 ? strchr(text, '\n') : NULL;
+	if (!begin)
+		return;
+	end = strstr(begin, "\nProcess ");
+	begin += strspn(begin, "\n");
+	buf_add(dst, begin, end && end > begin ? (size_t)(end - begin) : strlen(begin));
+}
+
 void stall_summary(struct buf *dst, const struct stall *stall, uint64_t wall_ns)
 {
-	const struct buf *text = &stall->texts[1];
 	uint64_t silent_ns = time_monotonic_ns() - stall->since_ns;
-	const char *sentence, *waits, *end;
-	size_t len = stall_sentence(text, &sentence);
 	char silent[UNITS_TEXT];
 
-	if (!len)
-		return;
-	buf_add(dst, sentence, len);
-	buf_add_str(dst, ".\n\n");
+	buf_printf(dst, "%s.\n\n", stall->sentence);
 	line_add(dst, "found", wall_ns);
 	buf_add_char(dst, '\n');
 	line_add(dst, "silent since", wall_ns - silent_ns);
@@ -43,20 +59,28 @@ void stall_summary(struct buf *dst, const struct stall *stall, uint64_t wall_ns)
 		   units_ns(silent, silent_ns));
 	buf_printf(dst, "%-14s%s\n\n", "files",
 		   "dump-1.txt and dump-2.txt have the stacks, ten seconds apart");
-	waits = sentence + len;
-	end = memmem(waits, text->len - (size_t)(waits - text->data), "\nProcess ", 9);
-	if (end)
-		buf_add(dst, waits + 2, (size_t)(end - waits) - 2);
+	waits_add(dst, stall->dumps[1]);
 }
 
 void stall_folder_name(struct buf *dst, const struct stall *stall, uint64_t wall_ns)
 {
-	const char *sentence, *end;
-	size_t len = stall_sentence(&stall->texts[1], &sentence);
+	const char *end = strstr(stall->sentence, " (pid ");
 	char who[WHO_BYTES];
 
-	end = len ? memmem(sentence, len, " (pid ", 6) : NULL;
-	snprintf(who, sizeof(who), "%.*s", end ? (int)(end - sentence) : 0, end ? sentence : "");
+	snprintf(who, sizeof(who), "%.*s", end ? (int)(end - stall->sentence) : 0, stall->sentence);
 	folder_name_make(dst, stall->suspect ? FOLDER_SUSPECT : FOLDER_STALL, wall_ns, who,
 			 stall->pid);
+}
+
+int stall_dump(struct buf *dst, int dump)
+{
+	char room[READ_BYTES];
+	off_t at = 0;
+	ssize_t n;
+
+	while ((n = pread(dump, room, sizeof(room), at)) > 0) {
+		buf_add(dst, room, (size_t)n);
+		at += n;
+	}
+	return n < 0 ? -errno : buf_error(dst);
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "watch/stalls.h"
 
-#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "base/log.h"
+#include "base/text.h"
 #include "base/time.h"
 #include "capture/sampler.h"
 #include "kernel/tasks.h"
@@ -30,8 +31,11 @@ void stalls_init(struct stalls *stalls, struct sampler *sampler,
 
 void stall_fini(struct stall *stall)
 {
-	buf_fini(&stall->texts[0]);
-	buf_fini(&stall->texts[1]);
+	size_t i;
+
+	for (i = 0; i < sizeof(stall->dumps) / sizeof(stall->dumps[0]); i++)
+		if (stall->dumps[i])
+			close(stall->dumps[i]);
 	*stall = (struct stall){ 0 };
 }
 
@@ -44,30 +48,12 @@ void stalls_fini(struct stalls *stalls)
 	hash_table_clear(&stalls->processes);
 }
 
-size_t stall_sentence(const struct buf *text, const char **ret)
-{
-	const char *end = text->len ? memchr(text->data, '\n', text->len) : NULL;
-	size_t skip = strlen(STALLED);
-
-	if (!end || (size_t)(end - text->data) < skip)
-		return 0;
-	*ret = text->data + skip;
-	return (size_t)(end - *ret);
-}
-
 /* The process that the sentence names first; 0: none. */
-static uint32_t sentence_pid(const struct buf *text)
+static uint32_t sentence_pid(const char *sentence)
 {
-	const char *sentence, *at;
-	size_t len = stall_sentence(text, &sentence);
+	const char *at = strstr(sentence, PID);
 
-	at = len ? memmem(sentence, len, PID, strlen(PID)) : NULL;
 	return at ? (uint32_t)strtoul(at + strlen(PID), NULL, 10) : 0;
-}
-
-static bool begins(const struct buf *text, const char *begin)
-{
-	return text->len > strlen(begin) && !memcmp(text->data, begin, strlen(begin));
 }
 
 static struct stall_process *of_pid(const struct stalls *stalls, uint32_t own_pid)
@@ -188,8 +174,9 @@ static struct stall_process *candidate(const struct stalls *stalls, uint64_t now
 	struct stall_process *p, *found = NULL;
 
 	hash_table_each(&stalls->processes, p)
-		if (!p->reported && p->own_pid && now_ns >= p->since_ns + stalls->stall_ns &&
-		    now_ns >= p->ask_ns && (!found || p->since_ns < found->since_ns))
+		if (!p->reported && p->own_pid && p->group != STALLS_NO_GROUP &&
+		    now_ns >= p->since_ns + stalls->stall_ns && now_ns >= p->ask_ns &&
+		    (!found || p->since_ns < found->since_ns))
 			found = p;
 	return found;
 }
@@ -235,14 +222,14 @@ static void group_report(struct stalls *stalls, uint64_t now_ns)
 	ready_add(stalls, &stalls->found);
 }
 
-/* text: what the check wrote. Takes it over if it says that the group has a stall. */
-static bool is_stalled(struct stalls *stalls, struct buf *text, uint64_t now_ns)
+/* line: the first one that the check wrote. */
+static bool is_stalled(struct stalls *stalls, const char *line, uint64_t now_ns)
 {
 	struct stall *found = &stalls->found;
-	bool suspect = begins(text, SUSPECT);
-	struct stall_process *p = of_pid(stalls, sentence_pid(text));
+	bool suspect = text_begins(line, SUSPECT);
+	struct stall_process *p = of_pid(stalls, sentence_pid(line));
 
-	if (!suspect && !begins(text, STALLED))
+	if (!suspect && !text_begins(line, STALLED))
 		return false;
 	/* The evidence is silence, too: of the first thread of the process that the sentence is about. */
 	if (!p || p->group != stalls->check_group || now_ns < p->since_ns + stalls->stall_ns)
@@ -255,30 +242,31 @@ static bool is_stalled(struct stalls *stalls, struct buf *text, uint64_t now_ns)
 	found->key = p->key;
 	found->group = p->group;
 	found->since_ns = p->since_ns;
-	found->texts[stalls->second] = *text;
-	*text = (struct buf){ 0 };
+	snprintf(found->sentence, sizeof(found->sentence), "%s", line + strlen(STALLED));
 	return true;
 }
 
 static void check_take(struct stalls *stalls, uint64_t now_ns)
 {
-	struct buf text = { .max = STALL_TEXT_MAX };
-	int err = stall_check_take(&stalls->check, &text);
+	char line[STALL_SENTENCE_BYTES];
+	int fd;
 
-	if (err == -EAGAIN)
+	if (stall_check_take(&stalls->check, line, &fd))
 		return;
-	stalls->nr_failed += err || !text.len;
-	if (!is_stalled(stalls, &text, now_ns)) {
+	stalls->nr_failed += !line[0];
+	if (!is_stalled(stalls, line, now_ns)) {
+		close(fd);
 		stall_fini(&stalls->found);
 		stalls->second = false;
 		group_pause(stalls, now_ns);
-	} else if (stalls->second) {
-		stalls->second = false;
-		group_report(stalls, now_ns);
-	} else {
-		stalls->again_ns = now_ns + AGAIN_NS;
+		return;
 	}
-	buf_fini(&text);
+	stalls->found.dumps[stalls->second] = fd;
+	if (stalls->second)
+		group_report(stalls, now_ns);
+	else
+		stalls->again_ns = now_ns + AGAIN_NS;
+	stalls->second = false;
 }
 
 void stalls_poll(struct stalls *stalls, uint64_t now_ns)

@@ -14,18 +14,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buf.h"
 #include "base/counters.h"
 #include "base/hash_table.h"
 #include "base/process_map.h"
 #include "watch/stall_check.h"
 
+struct buf;
 struct sampler;
 struct watched_table;
 
 #define STALLS_MAX 4096
-#define STALLS_READY 64 /* stalls and ends that the caller has not taken; more are counted */
-#define STALL_TEXT_MAX (4U << 20) /* of a dump */
+#define STALLS_NO_GROUP UINT32_MAX
+#define STALLS_READY 16 /* stalls and ends that the caller has not taken; more are counted */
 
 struct stall_process {
 	struct hash_node node;
@@ -42,11 +42,12 @@ struct stall_process {
 
 /* A stall, or the end of one. */
 struct stall {
-	bool over; /* the process goes on, or has ended: no texts */
+	bool over; /* the process goes on, or has ended: no sentence, and no dumps */
 	bool suspect; /* the evidence is not enough */
 	uint32_t pid; /* as bpfprof sees it */
 	uint64_t since_ns; /* CLOCK_MONOTONIC */
-	struct buf texts[2]; /* of both dumps; the first line is the sentence */
+	char sentence[STALL_SENTENCE_BYTES]; /* without a full stop */
+	int dumps[2]; /* files with both dumps: their first lines are the verdicts; 0: none */
 	struct process_key key;
 	uint32_t group;
 };
@@ -55,7 +56,7 @@ struct stalls {
 	struct sampler *sampler;
 	const struct watched_table *watched;
 	uint64_t stall_ns; /* 0: stalls are not looked for */
-	/* The group of a process. NULL: all are of one. */
+	/* The group of a process, or STALLS_NO_GROUP: it is not looked at. NULL: all are of one. */
 	uint32_t (*group)(void *arg, uint32_t pid);
 	void *arg;
 	struct hash_table processes;
@@ -79,11 +80,11 @@ void stalls_poll(struct stalls *stalls, uint64_t now_ns);
 /* A stall, or the end of one, that was not taken yet; the caller calls stall_fini(). False: there is none. */
 bool stalls_take(struct stalls *stalls, struct stall *ret);
 void stall_fini(struct stall *stall);
-/* The sentence of a dump: its first line without "Stalled: ". Returns its length. */
-size_t stall_sentence(const struct buf *text, const char **ret);
 
 /* The page: the sentence, times, and the waits of the threads. wall_ns: the time now. */
 void stall_summary(struct buf *dst, const struct stall *stall, uint64_t wall_ns);
+/* Reads a dump. 0 or -errno. */
+int stall_dump(struct buf *dst, int dump);
 void stall_folder_name(struct buf *dst, const struct stall *stall, uint64_t wall_ns);
 
 extern const struct counter stalls_counters[];

@@ -149,38 +149,47 @@ static bool is_of_sentence(const struct wait_facts *facts, uint32_t i)
 	       t->kind != WAIT_STOPPED;
 }
 
-/* The other stuck threads, one of each process first. */
+static void other_add(struct buf *dst, const struct wait_facts *facts, uint32_t root, uint32_t i)
+{
+	const struct wait_thread *t = &facts->graph.threads[i];
+	const struct thread_dump *thread = wait_facts_thread(facts, i);
+
+	if (t->process == facts->graph.threads[root].process) {
+		buf_add_str(dst, "thread \"");
+		text_add_part(dst, string_of(facts, thread->name));
+		buf_add_char(dst, '"');
+	} else {
+		process_add(dst, facts, t->process);
+	}
+	buf_add_str(dst, " is");
+	place_add(dst, facts, thread);
+	buf_add_str(dst, " and waits for ");
+	reason_add(dst, facts, t, thread);
+}
+
+/* The other stuck threads: one of each other process, then those of the same process. */
 static void others_add(struct buf *dst, const struct wait_facts *facts, uint32_t root)
 {
 	const struct wait_graph *graph = &facts->graph;
-	uint32_t last = graph->threads[root].process, i, nr = 0, more = 0;
+	uint32_t own = graph->threads[root].process, last, i, nr = 0;
+	int of_own;
 
-	for (i = 0; i < graph->nr_threads; i++) {
-		const struct wait_thread *t = &graph->threads[i];
-		const struct thread_dump *thread = wait_facts_thread(facts, i);
-
-		if (i == root || !is_of_sentence(facts, i) || (graph->ranked && t->process == last))
-			continue;
-		last = t->process;
-		if (++nr > MAX_OTHERS) {
-			more++;
-			continue;
+	for (of_own = 0; of_own < 2; of_own++) {
+		last = WAIT_NOBODY;
+		for (i = 0; i < graph->nr_threads; i++) {
+			if (i == root || !is_of_sentence(facts, i) ||
+			    (graph->threads[i].process == own) != of_own ||
+			    (!of_own && graph->threads[i].process == last))
+				continue;
+			last = graph->threads[i].process;
+			if (++nr > MAX_OTHERS)
+				continue;
+			buf_add_str(dst, nr > 1 ? ", " : "; ");
+			other_add(dst, facts, root, i);
 		}
-		buf_add_str(dst, nr > 1 ? ", " : "; ");
-		if (t->process == graph->threads[root].process) {
-			buf_add_str(dst, "thread \"");
-			text_add_part(dst, string_of(facts, thread->name));
-			buf_add_char(dst, '"');
-		} else {
-			process_add(dst, facts, t->process);
-		}
-		buf_add_str(dst, " is");
-		place_add(dst, facts, thread);
-		buf_add_str(dst, " and waits for ");
-		reason_add(dst, facts, t, thread);
 	}
-	if (more)
-		buf_printf(dst, ", and %u more threads wait", more);
+	if (nr > MAX_OTHERS)
+		buf_printf(dst, ", and %u more threads wait", nr - MAX_OTHERS);
 	if (!nr && graph->threads[root].kind > WAIT_KERNEL)
 		buf_add_str(dst, "; no other thread can end this wait");
 }

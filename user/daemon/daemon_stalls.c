@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * --watch: a folder stall-<UTC>-<who>-<pid> for each stall of watched processes, below the folder of the daemon, and
+ * suspect-... where the evidence is not enough. The dumps are made by children (watch/stall_check.h); another child writes
+ * them, while the loop goes on. Stalls and deaths share the folders of an hour.
+ */
+#include "daemon/daemon.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/background.h"
+#include "base/buf.h"
+#include "base/log.h"
+#include "base/time.h"
+#include "capture/process_owner.h"
+#include "proc/processes.h"
+#include "profile/stats.h"
+#include "ray/ray_role.h"
+
+#define CHILD_NS (60 * NS_PER_SECOND)
+#define MAX_TEXT (1U << 20)
+#define TEMPORARY ".stall.tmp"
+
+/* Do the processes of that role serve all jobs of the cluster? */
+static bool is_of_cluster(const char *role)
+{
+	static const enum ray_role roles[] = { RAY_ROLE_RAYLET, RAY_ROLE_GCS, RAY_ROLE_DASHBOARD,
+					       RAY_ROLE_AGENT };
+	size_t i;
+
+	for (i = 0; role && i < sizeof(roles) / sizeof(roles[0]); i++)
+		if (!strcmp(role, ray_role_name(roles[i])))
+			return true;
+	return false;
+}
+
+/* A job is the processes of a tenant: of a container, or else of a user. */
+static uint32_t group_of(void *arg, uint32_t pid)
+{
+	const struct daemon *daemon = arg;
+	const struct process *process = processes_find(daemon->sampler.reader.processes, pid);
+
+	if (!process || is_of_cluster(process->owner->role))
+		return STALLS_NO_GROUP;
+	return process->tenant;
+}
+
+void daemon_stalls_open(struct daemon *daemon)
+{
+	if (!daemon->options->capture.session.deaths)
+		return;
+	stalls_init(&daemon->stalls.seen, &daemon->sampler, &daemon->deaths.seen.watched,
+		    daemon->options->stall_ns);
+	daemon->stalls.seen.group = group_of;
+	daemon->stalls.seen.arg = daemon;
+}
+
+void daemon_stalls_close(struct daemon *daemon)
+{
+	stalls_fini(&daemon->stalls.seen);
+}
+
+/* folder: its name; NULL: it has none. */
+static void stall_log(const struct stall *stall, const char *folder)
+{
+	const struct log_field fields[] = {
+		{ .key = "why", .text = stall->sentence },
+		{ .key = "pid", .number = stall->pid },
+		{ .key = "folder", .text = folder },
+	};
+
+	log_event(LOG_INFO, stall->suspect ? "process may be stalled" : "process stalled", fields,
+		  sizeof(fields) / sizeof(fields[0]) - (folder ? 0 : 1));
+}
+
+static int stall_write(struct daemon *daemon, const struct stall *stall)
+{
+	struct buf summary = { .max = MAX_TEXT }, name = { .max = NAME_MAX },
+		   dumps[2] = { { .max = STALL_DUMP_BYTES }, { .max = STALL_DUMP_BYTES } };
+	const struct folder_file list[] = { { "summary.txt", NULL, &summary },
+					    { "dump-1.txt", NULL, &dumps[0] },
+					    { "dump-2.txt", NULL, &dumps[1] } };
+	uint64_t wall_ns = time_wall_ns();
+	int err = stall_dump(&dumps[0], stall->dumps[0]) ?: stall_dump(&dumps[1], stall->dumps[1]);
+
+	stall_summary(&summary, stall, wall_ns);
+	stall_folder_name(&name, stall, wall_ns);
+	if (!err)
+		err = buf_error(&summary) ?: buf_error(&name);
+	if (!err)
+		err = daemon_folder_write(daemon, TEMPORARY, list, sizeof(list) / sizeof(list[0]),
+					  &name);
+	stall_log(stall, err ? NULL : name.data);
+	if (err)
+		log_warn("%s: the stall of pid %u is not written: %s", daemon->output, stall->pid,
+			 strerror(-err));
+	return err;
+}
+
+static void child_main(struct daemon *daemon, const struct stall *stall)
+{
+	int err;
+
+	daemon_child_begin(daemon, -1);
+	err = stall_write(daemon, stall);
+	daemon_folders_prune(daemon);
+	_exit(err ? 1 : 0);
+}
+
+static void child_watch(struct daemon_stalls *stalls, uint64_t now_ns)
+{
+	int status;
+
+	if (!stalls->pid)
+		return;
+	if (waitpid(stalls->pid, &status, WNOHANG)) {
+		stalls->pid = 0;
+		stalls->nr_not_written += status != 0;
+	} else if (now_ns > stalls->child_ns + CHILD_NS) {
+		kill(stalls->pid, SIGKILL);
+	}
+}
+
+static void over_log(const struct stall *stall)
+{
+	const struct log_field fields[] = { { .key = "pid", .number = stall->pid } };
+
+	log_event(LOG_INFO, "stall is over: the process goes on, or has ended", fields,
+		  sizeof(fields) / sizeof(fields[0]));
+}
+
+static void stall_take(struct daemon *daemon, const struct stall *stall, uint64_t now_ns)
+{
+	struct daemon_stalls *stalls = &daemon->stalls;
+
+	if (stall->over) {
+		over_log(stall);
+		stalls->nr_active -= stalls->nr_active > 0;
+		return;
+	}
+	stalls->nr_active++;
+	if (!daemon_folder_take(&daemon->deaths, stall->group, now_ns)) {
+		stalls->nr_not_written++;
+		stall_log(stall, NULL);
+		return;
+	}
+	stalls->child_ns = now_ns;
+	stalls->pid = fork();
+	if (!stalls->pid)
+		child_main(daemon, stall);
+	if (stalls->pid < 0) {
+		stalls->pid = 0;
+		stalls->nr_not_written++;
+		stall_log(stall, NULL);
+	}
+}
+
+void daemon_stalls_run(struct daemon *daemon, uint64_t now_ns)
+{
+	struct daemon_stalls *stalls = &daemon->stalls;
+	struct stall stall;
+
+	if (!daemon->options->capture.session.deaths || !daemon->options->stall_ns)
+		return;
+	child_watch(stalls, now_ns);
+	stalls_poll(&stalls->seen, now_ns);
+	/* As for deaths: the child is a fork, and no third copy of the memory. */
+	if (stalls->pid || daemon->deaths.pid || daemon->writer.pid || !stalls->seen.nr_ready ||
+	    !background_try_pause(daemon->sampler.background))
+		return;
+	if (stalls_take(&stalls->seen, &stall)) {
+		stall_take(daemon, &stall, now_ns);
+		stall_fini(&stall);
+	}
+	background_resume(daemon->sampler.background);
+}
+
+void daemon_watch_stats(const struct daemon *daemon, struct stats_reasons *dst)
+{
+	deaths_stats(&daemon->deaths.seen, dst);
+	stats_add_rows(dst, stalls_counters, &daemon->stalls.seen, false);
+}
+
+void daemon_stalls_metrics(struct buf *dst, const struct daemon *daemon)
+{
+	const struct daemon_stalls *stalls = &daemon->stalls;
+
+	if (!daemon->options->capture.session.deaths)
+		return;
+	buf_printf(
+		dst,
+		"# HELP bpfprof_stalls_total Stalls of watched processes.\n"
+		"# TYPE bpfprof_stalls_total counter\n"
+		"bpfprof_stalls_total %" PRIu64 "\n"
+		"# HELP bpfprof_stalls_suspected_total Processes that may be stalled.\n"
+		"# TYPE bpfprof_stalls_suspected_total counter\n"
+		"bpfprof_stalls_suspected_total %" PRIu64 "\n"
+		"# HELP bpfprof_stalls_active Stalls, also suspected ones, that have not ended.\n"
+		"# TYPE bpfprof_stalls_active gauge\n"
+		"bpfprof_stalls_active %" PRIu64 "\n"
+		"# HELP bpfprof_stalls_not_written_total Stalls without a folder.\n"
+		"# TYPE bpfprof_stalls_not_written_total counter\n"
+		"bpfprof_stalls_not_written_total %" PRIu64 "\n",
+		stalls->seen.nr_stalls, stalls->seen.nr_suspects, stalls->nr_active,
+		stalls->nr_not_written);
+}
