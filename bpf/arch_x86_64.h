@@ -11,7 +11,10 @@
 #define BPFPROF_NR_REGS 17 /* in DWARF order: rax rdx rcx rbx rsi rdi rbp rsp r8-r15 rip */
 /* Registers with the arguments of a system call: rdi rsi rdx r10 r8 r9. */
 #define BPFPROF_NR_SYSCALL_ARGS 6
-#define BPFPROF_SYSCALL_ARGS { 5, 4, 1, 10, 8, 9 }
+#define BPFPROF_SYSCALL_ARGS                                                                       \
+	{                                                                                          \
+		5, 4, 1, 10, 8, 9                                                                  \
+	}
 #define BPFPROF_USER_VA_END (1ULL << 56) /* user memory lies below this address */
 /* A function may use so much below the stack pointer without moving it. */
 #define RED_ZONE_BYTES 128

@@ -237,7 +237,7 @@ static void totals_report(const struct watch_job *job)
 	size_t i;
 
 	deaths_stats(&job->deaths, &lost);
-	stats_add_rows(&lost, stalls_counters, &job->stalls, false);
+	stalls_stats(&job->stalls, &lost);
 	for (i = 0; i < lost.nr; i++)
 		buf_printf(&text, ", %s %llu", lost.reasons[i].name,
 			   (unsigned long long)lost.reasons[i].count);

@@ -678,6 +678,7 @@ int daemon_run(struct daemon_options *options, int argc, char *const argv[])
 		background_pause(daemon.sampler.background);
 		daemon_stalls_close(&daemon);
 		daemon_deaths_close(&daemon);
+		hash_table_clear(&daemon.folders.tenants);
 		memory_monitor_close(&daemon.pages);
 		sampler_close(&daemon.sampler);
 	}

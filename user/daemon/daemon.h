@@ -148,8 +148,6 @@ struct daemon_deaths {
 	uint64_t child_ns; /* when it was started */
 	size_t nr_given; /* deaths that the child writes */
 	size_t *nr_written; /* those that it has written; the child shares this number */
-	uint64_t hour_ns, nr_hour; /* deaths that were given to a child since hour_ns */
-	struct hash_table tenants; /* the same by tenant */
 	uint64_t
 		nr_not_written; /* deaths over the limits of an hour, or that the child could not write */
 	uint64_t sum_ns,
@@ -163,6 +161,12 @@ struct daemon_stalls {
 	uint64_t child_ns; /* when it was started */
 	uint64_t nr_active; /* stalls that have not ended */
 	uint64_t nr_not_written;
+};
+
+/* Folders of deaths and stalls that were written since hour_ns. */
+struct watch_folders {
+	uint64_t hour_ns, nr_hour;
+	struct hash_table tenants; /* the same by tenant */
 };
 
 /* A file of a folder of a death or stall: the profile, or the text in its place. */
@@ -196,6 +200,7 @@ struct daemon {
 	struct memory_monitor pages; /* --memory */
 	struct daemon_deaths deaths; /* --watch */
 	struct daemon_stalls stalls; /* the same */
+	struct watch_folders folders; /* of both */
 	struct thread_times *times; /* NULL without --wall */
 	struct http *http; /* NULL: does not listen */
 	struct buf metrics; /* the answer to /metrics that was made at metrics_ns */
@@ -266,24 +271,23 @@ bool daemon_deaths_last(struct daemon *daemon);
 void daemon_deaths_end(struct daemon *daemon, int signal_fd);
 void daemon_deaths_close(struct daemon *daemon);
 void daemon_deaths_metrics(struct buf *dst, const struct daemon *daemon);
-bool deaths_is_file(const char *name); /* in a folder of a death or stall */
+
+/* watch_folders.c: folders of deaths and stalls. */
+bool deaths_is_file(const char *name); /* in such a folder */
 bool deaths_is_path(
 	const char *path); /* of such a file below the folder of the daemon, or FOLDER/ */
-
 /* For children: writes a folder, by way of one with the name temporary; *name may get a number. 0 or -errno. */
-int daemon_folder_write(const struct daemon *daemon, const char *temporary,
-			const struct folder_file *list, size_t nr, struct buf *name);
+int watch_folder_write(const struct daemon *daemon, const char *temporary,
+		       const struct folder_file *list, size_t nr, struct buf *name);
 /* Removes old folders, and those over the limits. */
-void daemon_folders_prune(const struct daemon *daemon);
+void watch_folders_prune(const struct daemon *daemon);
 /* Takes one of the folders that a tenant may write in an hour. False: none is left. */
-bool daemon_folder_take(struct daemon_deaths *deaths, uint32_t number, uint64_t now_ns);
+bool watch_folder_take(struct watch_folders *folders, uint32_t number, uint64_t now_ns);
 
 /* daemon_stalls.c. Without --watch these do nothing. */
 void daemon_stalls_open(struct daemon *daemon); /* after daemon_deaths_open() */
 void daemon_stalls_run(struct daemon *daemon, uint64_t now_ns); /* must be called often */
 void daemon_stalls_close(struct daemon *daemon);
-/* The counters of deaths and stalls. */
-void daemon_watch_stats(const struct daemon *daemon, struct stats_reasons *dst);
 void daemon_stalls_metrics(struct buf *dst, const struct daemon *daemon);
 
 /*

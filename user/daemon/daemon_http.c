@@ -98,8 +98,10 @@ static void stats_now(struct daemon *daemon, struct run_stats *stats)
 	*stats = (struct run_stats){ 0 };
 	/* These count from the start: lost, clock, walk, files. */
 	sampler_stats(&daemon->sampler, stats);
-	if (daemon->options->capture.session.deaths)
-		daemon_watch_stats(daemon, &stats->walk);
+	if (daemon->options->capture.session.deaths) {
+		deaths_stats(&daemon->deaths.seen, &stats->walk);
+		stalls_stats(&daemon->stalls.seen, &stats->walk);
+	}
 	stats_add_samples(stats, counted);
 	for (i = 0; i < 2; i++) {
 		if (!intervals[i]->aggregate)

@@ -20,7 +20,6 @@
 #include "base/time.h"
 #include "capture/process_owner.h"
 #include "proc/processes.h"
-#include "profile/stats.h"
 #include "ray/ray_role.h"
 
 #define CHILD_NS (60 * NS_PER_SECOND)
@@ -94,8 +93,8 @@ static int stall_write(struct daemon *daemon, const struct stall *stall)
 	if (!err)
 		err = buf_error(&summary) ?: buf_error(&name);
 	if (!err)
-		err = daemon_folder_write(daemon, TEMPORARY, list, sizeof(list) / sizeof(list[0]),
-					  &name);
+		err = watch_folder_write(daemon, TEMPORARY, list, sizeof(list) / sizeof(list[0]),
+					 &name);
 	stall_log(stall, err ? NULL : name.data);
 	if (err)
 		log_warn("%s: the stall of pid %u is not written: %s", daemon->output, stall->pid,
@@ -109,7 +108,7 @@ static void child_main(struct daemon *daemon, const struct stall *stall)
 
 	daemon_child_begin(daemon, -1);
 	err = stall_write(daemon, stall);
-	daemon_folders_prune(daemon);
+	watch_folders_prune(daemon);
 	_exit(err ? 1 : 0);
 }
 
@@ -145,7 +144,7 @@ static void stall_take(struct daemon *daemon, const struct stall *stall, uint64_
 		return;
 	}
 	stalls->nr_active++;
-	if (!daemon_folder_take(&daemon->deaths, stall->group, now_ns)) {
+	if (!watch_folder_take(&daemon->folders, stall->group, now_ns)) {
 		stalls->nr_not_written++;
 		stall_log(stall, NULL);
 		return;
@@ -179,12 +178,6 @@ void daemon_stalls_run(struct daemon *daemon, uint64_t now_ns)
 		stall_fini(&stall);
 	}
 	background_resume(daemon->sampler.background);
-}
-
-void daemon_watch_stats(const struct daemon *daemon, struct stats_reasons *dst)
-{
-	deaths_stats(&daemon->deaths.seen, dst);
-	stats_add_rows(dst, stalls_counters, &daemon->stalls.seen, false);
 }
 
 void daemon_stalls_metrics(struct buf *dst, const struct daemon *daemon)

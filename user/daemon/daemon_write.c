@@ -196,8 +196,10 @@ static void interval_stats(struct daemon *daemon, struct run_stats *stats)
 	sampler_stats(&daemon->sampler, &now);
 	daemon_waits_stats(daemon, &now.waits);
 	pages_stats(daemon, &now.memory);
-	if (daemon->options->capture.session.deaths)
-		daemon_watch_stats(daemon, &now.walk);
+	if (daemon->options->capture.session.deaths) {
+		deaths_stats(&daemon->deaths.seen, &now.walk);
+		stalls_stats(&daemon->stalls.seen, &now.walk);
+	}
 	sampler_own_usage(&daemon->sampler, &now);
 	if (!getrusage(RUSAGE_CHILDREN, &children))
 		now.cpu_seconds +=

@@ -64,7 +64,9 @@ static uint32_t max_open_images(void)
 	return (uint32_t)limit.rlim_cur / 2;
 }
 
-const struct session_options thread_reader_alone = { .hz = 1, .nr_rows = NR_ROWS, .iterators = true };
+const struct session_options thread_reader_alone = { .hz = 1,
+						     .nr_rows = NR_ROWS,
+						     .iterators = true };
 const struct session_options thread_reader_waits = {
 	.hz = 1, .nr_rows = NR_ROWS, .iterators = true, .files = true
 };

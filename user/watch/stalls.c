@@ -11,6 +11,7 @@
 #include "capture/sampler.h"
 #include "kernel/tasks.h"
 #include "proc/processes.h"
+#include "profile/stats.h"
 #include "watch/watched.h"
 
 #define PERIODS 20 /* looks at the processes in stall_ns */
@@ -317,3 +318,8 @@ const struct counter stalls_counters[] = {
 	  .help = "stalls and ends of stalls beyond 64 at once" },
 	{ 0 },
 };
+
+void stalls_stats(const struct stalls *stalls, struct stats_reasons *dst)
+{
+	stats_add_rows(dst, stalls_counters, stalls, false);
+}

@@ -21,6 +21,7 @@
 
 struct buf;
 struct sampler;
+struct stats_reasons;
 struct watched_table;
 
 #define STALLS_MAX 4096
@@ -88,5 +89,6 @@ int stall_dump(struct buf *dst, int dump);
 void stall_folder_name(struct buf *dst, const struct stall *stall, uint64_t wall_ns);
 
 extern const struct counter stalls_counters[];
+void stalls_stats(const struct stalls *stalls, struct stats_reasons *dst);
 
 #endif
