@@ -40,6 +40,7 @@
 #include "profile/thread_times.h"
 #include "tasks/task_trace.h"
 #include "watch/deaths.h"
+#include "watch/stalls.h"
 
 #define PAGE "docs/counters.md"
 #define MARK "<!-- counters: "
@@ -74,6 +75,7 @@ static const struct counter *const tables[] = {
 	gpu_memory_moments_counters,
 	memory_counters,
 	deaths_counters,
+	stalls_counters,
 	allocation_counters,
 	record_timeline_counters,
 	task_trace_counters,
