@@ -39,15 +39,16 @@ static bool is_of_cluster(const char *role)
 	return false;
 }
 
-/* A job is the processes of a tenant: of a container, or else of a user. */
-static uint32_t group_of(void *arg, uint32_t pid)
+static bool owner_of(void *arg, uint32_t pid, struct stall_owner *ret)
 {
 	const struct daemon *daemon = arg;
 	const struct process *process = processes_find(daemon->sampler.reader.processes, pid);
 
 	if (!process || is_of_cluster(process->owner->role))
-		return STALLS_NO_GROUP;
-	return process->tenant;
+		return false;
+	ret->tenant = process->tenant;
+	ret->of_ray = process->title || process->owner->role;
+	return true;
 }
 
 void daemon_stalls_open(struct daemon *daemon)
@@ -56,7 +57,7 @@ void daemon_stalls_open(struct daemon *daemon)
 		return;
 	stalls_init(&daemon->stalls.seen, &daemon->sampler, &daemon->deaths.seen.watched,
 		    daemon->options->stall_ns);
-	daemon->stalls.seen.group = group_of;
+	daemon->stalls.seen.owner = owner_of;
 	daemon->stalls.seen.arg = daemon;
 }
 
@@ -144,7 +145,7 @@ static void stall_take(struct daemon *daemon, const struct stall *stall, uint64_
 		return;
 	}
 	stalls->nr_active++;
-	if (!watch_folder_take(&daemon->folders, stall->group, now_ns)) {
+	if (!watch_folder_take(&daemon->folders, stall->tenant, now_ns)) {
 		stalls->nr_not_written++;
 		stall_log(stall, NULL);
 		return;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "capture/sampler.h"
@@ -19,6 +20,8 @@
 #define PERIOD_MAX_NS (15 * NS_PER_SECOND)
 #define AGAIN_NS (10 * NS_PER_SECOND)
 #define PAUSE_MAX_NS (3600 * NS_PER_SECOND)
+#define MAX_DEPTH 16 /* of watched processes, from one to its ancestor */
+#define OF_RAY UINT32_MAX /* no pid */
 #define STALLED "Stalled: "
 #define SUSPECT "Suspect: "
 #define PID " (pid "
@@ -80,7 +83,6 @@ static struct stall_process *process_add(struct stalls *stalls, const struct pro
 	}
 	p->own_pid = session_own_pid(&sampler->reader.session, key->pid,
 				     process ? process->ns_context.agent_pid : 0);
-	p->group = stalls->group ? stalls->group(stalls->arg, key->pid) : 0;
 	p->since_ns = now_ns;
 	p->pause_ns = stalls->stall_ns;
 	return p;
@@ -103,12 +105,12 @@ static void stall_end(struct stalls *stalls, const struct stall_process *process
 	struct stall end = { .over = true,
 			     .pid = process->own_pid,
 			     .key = process->key,
-			     .group = process->group,
+			     .tenant = process->owner.tenant,
 			     .since_ns = process->since_ns };
 	struct stall_process *p;
 
 	hash_table_each(&stalls->processes, p)
-		if (p->group == process->group)
+		if (p->job == process->job)
 			p->reported = false;
 	ready_add(stalls, &end);
 }
@@ -135,6 +137,7 @@ static void process_look(struct stalls *stalls, struct stall_process *p, uint64_
 	    tasks_read(&tasks, &stalls->sampler->reader.session, p->own_pid, &choice))
 		return;
 	state = tasks.states;
+	p->parent = state->parent;
 	if (state->faults != p->faults || state->io_bytes != p->io_bytes) {
 		p->faults = state->faults;
 		p->io_bytes = state->io_bytes;
@@ -175,48 +178,95 @@ static struct stall_process *candidate(const struct stalls *stalls, uint64_t now
 	struct stall_process *p, *found = NULL;
 
 	hash_table_each(&stalls->processes, p)
-		if (!p->reported && p->own_pid && p->group != STALLS_NO_GROUP &&
-		    now_ns >= p->since_ns + stalls->stall_ns && now_ns >= p->ask_ns &&
-		    (!found || p->since_ns < found->since_ns))
+		if (!p->reported && p->own_pid && now_ns >= p->since_ns + stalls->stall_ns &&
+		    now_ns >= p->ask_ns && (!found || p->since_ns < found->since_ns))
 			found = p;
 	return found;
 }
 
-static void check_start(struct stalls *stalls, uint32_t group)
+static int by_pid(const void *a, const void *b)
+{
+	const struct stall_process *const *p = a, *const *q = b;
+
+	return ((*p)->key.pid > (*q)->key.pid) - ((*p)->key.pid < (*q)->key.pid);
+}
+
+static uint64_t job_of(const struct stall_process *p, struct stall_process *const *sorted,
+		       size_t nr)
+{
+	uint64_t tenant = (uint64_t)p->owner.tenant << 32;
+	struct stall_process key, *wanted = &key, **parent;
+	int i;
+
+	if (p->owner.of_ray)
+		return tenant | OF_RAY;
+	for (i = 0; i < MAX_DEPTH; i++) {
+		key.key.pid = p->parent;
+		parent = bsearch(&wanted, sorted, nr, sizeof(struct stall_process *), by_pid);
+		if (!parent || !(*parent)->own_pid || (*parent)->owner.tenant != p->owner.tenant)
+			break;
+		p = *parent;
+	}
+	return tenant | p->parent;
+}
+
+/* Without memory the jobs stay as they are. */
+static void jobs_find(struct stalls *stalls)
+{
+	__cleanup(free_mem) struct stall_process **sorted =
+		calloc(stalls->processes.nr + 1, sizeof(*sorted));
+	struct stall_process *p;
+	size_t nr = 0, i;
+
+	if (!sorted || !stalls->owner)
+		return;
+	hash_table_each(&stalls->processes, p) {
+		/* The role and the container of a process may become known late. */
+		if (p->own_pid && !stalls->owner(stalls->arg, p->key.pid, &p->owner))
+			p->own_pid = 0;
+		sorted[nr++] = p;
+	}
+	qsort(sorted, nr, sizeof(*sorted), by_pid);
+	for (i = 0; i < nr; i++)
+		sorted[i]->job = job_of(sorted[i], sorted, nr);
+}
+
+static void check_start(struct stalls *stalls, const struct stall_process *of)
 {
 	const char *host_root = stalls->sampler->options->host_root;
 	uint32_t pids[STALL_CHECK_PIDS];
 	const struct stall_process *p;
 	size_t nr = 0;
 
-	hash_table_each(&stalls->processes, p)
-		if (p->group == group && p->own_pid && nr < STALL_CHECK_PIDS)
-			pids[nr++] = p->own_pid;
-	stalls->check_group = group;
+	jobs_find(stalls);
+	stalls->check_job = of->job;
 	stalls->nr_checks++;
+	hash_table_each(&stalls->processes, p)
+		if (p->job == of->job && p->own_pid && nr < STALL_CHECK_PIDS)
+			pids[nr++] = p->own_pid;
 	if (!nr || stall_check_start(&stalls->check, pids, nr, stalls->stall_ns, host_root))
 		stalls->nr_failed++;
 }
 
-/* Silent processes of the group are not asked for again soon. */
-static void group_pause(struct stalls *stalls, uint64_t now_ns)
+/* Silent processes of the job are not asked for again soon. */
+static void job_pause(struct stalls *stalls, uint64_t now_ns)
 {
 	struct stall_process *p;
 
 	hash_table_each(&stalls->processes, p) {
-		if (p->group != stalls->check_group || now_ns < p->since_ns + stalls->stall_ns)
+		if (p->job != stalls->check_job || now_ns < p->since_ns + stalls->stall_ns)
 			continue;
 		p->ask_ns = now_ns + p->pause_ns;
 		p->pause_ns = p->pause_ns < PAUSE_MAX_NS / 2 ? 2 * p->pause_ns : PAUSE_MAX_NS;
 	}
 }
 
-static void group_report(struct stalls *stalls, uint64_t now_ns)
+static void job_report(struct stalls *stalls, uint64_t now_ns)
 {
 	struct stall_process *p;
 
 	hash_table_each(&stalls->processes, p)
-		if (p->group == stalls->check_group && now_ns >= p->since_ns + stalls->stall_ns)
+		if (p->job == stalls->check_job && now_ns >= p->since_ns + stalls->stall_ns)
 			p->reported = true;
 	stalls->nr_stalls += !stalls->found.suspect;
 	stalls->nr_suspects += stalls->found.suspect;
@@ -233,7 +283,7 @@ static bool is_stalled(struct stalls *stalls, const char *line, uint64_t now_ns)
 	if (!suspect && !text_begins(line, STALLED))
 		return false;
 	/* The evidence is silence, too: of the first thread of the process that the sentence is about. */
-	if (!p || p->group != stalls->check_group || now_ns < p->since_ns + stalls->stall_ns)
+	if (!p || p->job != stalls->check_job || now_ns < p->since_ns + stalls->stall_ns)
 		return false;
 	if (stalls->second &&
 	    (found->suspect != suspect || memcmp(&found->key, &p->key, sizeof(p->key)) != 0))
@@ -241,10 +291,16 @@ static bool is_stalled(struct stalls *stalls, const char *line, uint64_t now_ns)
 	found->suspect = suspect;
 	found->pid = p->own_pid;
 	found->key = p->key;
-	found->group = p->group;
+	found->tenant = p->owner.tenant;
 	found->since_ns = p->since_ns;
 	snprintf(found->sentence, sizeof(found->sentence), "%s", line + strlen(STALLED));
 	return true;
+}
+
+static void first_drop(struct stalls *stalls)
+{
+	stall_fini(&stalls->found);
+	stalls->second = false;
 }
 
 static void check_take(struct stalls *stalls, uint64_t now_ns)
@@ -257,14 +313,13 @@ static void check_take(struct stalls *stalls, uint64_t now_ns)
 	stalls->nr_failed += !line[0];
 	if (!is_stalled(stalls, line, now_ns)) {
 		close(fd);
-		stall_fini(&stalls->found);
-		stalls->second = false;
-		group_pause(stalls, now_ns);
+		first_drop(stalls);
+		job_pause(stalls, now_ns);
 		return;
 	}
 	stalls->found.dumps[stalls->second] = fd;
 	if (stalls->second)
-		group_report(stalls, now_ns);
+		job_report(stalls, now_ns);
 	else
 		stalls->again_ns = now_ns + AGAIN_NS;
 	stalls->second = false;
@@ -286,15 +341,15 @@ void stalls_poll(struct stalls *stalls, uint64_t now_ns)
 		check_take(stalls, now_ns);
 	if (stalls->check.child || now_ns < stalls->again_ns)
 		return;
-	if (stalls->again_ns) {
-		stalls->again_ns = 0;
-		stalls->second = true;
-		check_start(stalls, stalls->check_group);
-		return;
-	}
-	p = candidate(stalls, now_ns);
+	stalls->second = stalls->again_ns;
+	stalls->again_ns = 0;
+	p = stalls->second ? process_map_find(&stalls->processes, stalls->found.key.pid,
+					      stalls->found.key.start_ns)
+			   : candidate(stalls, now_ns);
 	if (p)
-		check_start(stalls, p->group);
+		check_start(stalls, p);
+	else if (stalls->second)
+		first_drop(stalls);
 }
 
 bool stalls_take(struct stalls *stalls, struct stall *ret)

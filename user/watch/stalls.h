@@ -5,8 +5,8 @@
 /*
  * Stalls of watched processes. A process is silent while its first thread has no page fault, and reads and writes no
  * byte. When one has been silent for stall_ns, a child (stall_check.h) dumps it and the other watched processes of its
- * group, and judges by their waits whether they can go on; ten seconds later once more. Only two equal verdicts are a
- * stall. A group is that of the caller: one job, or a tenant. One check runs at a time. Bounds: STALLS_MAX processes,
+ * job, and judges by their waits whether they can go on; ten seconds later once more. Only two equal verdicts are a
+ * stall. One check runs at a time. Bounds: STALLS_MAX processes,
  * STALL_CHECK_PIDS in a check; what is over is counted. The caller owns the struct.
  */
 
@@ -25,14 +25,24 @@ struct stats_reasons;
 struct watched_table;
 
 #define STALLS_MAX 4096
-#define STALLS_NO_GROUP UINT32_MAX
 #define STALLS_READY 16 /* stalls and ends that the caller has not taken; more are counted */
+
+/*
+ * Processes of one job have the same tenant. They are of Ray, or have a common ancestor below its parent: each parent on
+ * the way is a watched process, too.
+ */
+struct stall_owner {
+	uint32_t tenant;
+	bool of_ray;
+};
 
 struct stall_process {
 	struct hash_node node;
 	struct process_key key;
 	uint32_t own_pid; /* as bpfprof sees it; 0: it cannot be read */
-	uint32_t group;
+	uint32_t parent; /* outside of all pid namespaces */
+	struct stall_owner owner;
+	uint64_t job; /* at the last check */
 	uint64_t faults, io_bytes; /* of its first thread */
 	uint64_t since_ns; /* silent since then, CLOCK_MONOTONIC */
 	uint64_t ask_ns; /* no check before */
@@ -50,19 +60,19 @@ struct stall {
 	char sentence[STALL_SENTENCE_BYTES]; /* without a full stop */
 	int dumps[2]; /* files with both dumps: their first lines are the verdicts; 0: none */
 	struct process_key key;
-	uint32_t group;
+	uint32_t tenant;
 };
 
 struct stalls {
 	struct sampler *sampler;
 	const struct watched_table *watched;
 	uint64_t stall_ns; /* 0: stalls are not looked for */
-	/* The group of a process, or STALLS_NO_GROUP: it is not looked at. NULL: all are of one. */
-	uint32_t (*group)(void *arg, uint32_t pid);
+	/* Whose process is it? False: it is not looked at. NULL: all are of one job. */
+	bool (*owner)(void *arg, uint32_t pid, struct stall_owner *ret);
 	void *arg;
 	struct hash_table processes;
 	struct stall_check check;
-	uint32_t check_group;
+	uint64_t check_job;
 	bool second; /* the check is the second one */
 	uint64_t again_ns; /* time of the second check; 0: none is due */
 	struct stall found; /* by the first check, to be confirmed by the second one */

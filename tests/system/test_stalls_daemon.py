@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""daemon --watch: stalls of jobs with ranks, beside jobs that only wait. The programs know where they hang."""
+
+import glob
+import os
+import re
+import secrets
+import signal
+import time
+
+from daemons import Daemon, ask, get, metrics_of, token_file
+from harness import check, test
+
+BESIDE = True
+STALL_S = 2
+TOKEN = secrets.token_hex(16)
+PYTHON = "/usr/bin/python3"
+FOUND_S = STALL_S + 15  # the limit of the time to a report
+
+PROGRAM = """
+import ctypes, multiprocessing, os, sys, threading, time
+def hang(lock):
+    with lock:
+        lock.acquire()  # line 5
+def work():
+    end = time.monotonic() + 600
+    while time.monotonic() < end:
+        pass
+def sleep():
+    time.sleep(600)
+ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG: no rank outlives its launcher
+multiprocessing.set_start_method("fork")
+rank = int(os.environ["RANK"])
+way = sys.argv[1].split(",")[rank]
+left, right = (int(word) for word in sys.argv[2:4])
+print("ready", flush=True)
+if way == "hang":
+    hang(threading.Lock())
+elif way == "wait":
+    os.read(left, 1)
+elif way == "beside":
+    child = multiprocessing.Process(target=hang, args=(threading.Lock(),), daemon=True)
+    child.start()
+    child.join()
+elif way == "work":
+    work()
+else:
+    sleep()
+"""
+
+# A shell is the parent of each job, as torchrun is.
+LAUNCH = """
+import os, subprocess, sys
+ways = sys.argv[2].split(",")
+read, write = os.pipe()
+ranks = [subprocess.Popen([sys.executable, sys.argv[1], sys.argv[2], str(read), str(write)], pass_fds=(read, write),
+                          env={**os.environ, "RANK": str(rank), "WORLD_SIZE": sys.argv[3] or str(len(ways))})
+         for rank in range(len(ways))]
+os.close(read), os.close(write)
+[one.wait() for one in ranks]
+"""
+
+
+class Job:
+    def __init__(self, context, name, ways, world=""):
+        self.script = context.path(name + ".py")
+        for path, text in ((self.script, PROGRAM), (context.path("launch.py"), LAUNCH)):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+        self.process = context.spawn([PYTHON, context.path("launch.py"), self.script, ways, world],
+                                     start_new_session=True)
+        self.name = name
+
+    def kill(self):
+        os.killpg(self.process.pid, signal.SIGKILL)
+
+
+def folders(daemon, what):
+    return sorted(glob.glob(os.path.join(daemon.output, what + "-*")))
+
+
+def stalls(daemon, job):
+    """The sentences about the ranks of a job, by its script."""
+    return [line for line in daemon.said("process stalled") if job.name + ".py:" in line["why"]]
+
+
+def wait_for(condition, what, timeout):
+    end = time.monotonic() + timeout
+    while not condition():
+        check(time.monotonic() < end, "not within %d s: %s" % (timeout, what))
+        time.sleep(0.1)
+
+
+@test()
+def of_ranks(context):
+    """A rank that hangs, with one that waits for it; beside jobs that go on, or wait for ranks that do."""
+    stalled = Job(context, "stalled", "wait,hang")
+    child = Job(context, "child", "beside")
+    fine = [Job(context, "works", "wait,work"), Job(context, "sleeps", "sleep"),
+            Job(context, "elsewhere", "hang", world="8")]
+    daemon = Daemon(context, "--watch", "--stall", "%ds" % STALL_S,
+                    "--allow-remote-profiling", token_file(context, TOKEN), interval="2s", listen="127.0.0.1:0")
+    port = int(daemon.wait("listening")[0]["port"])
+    for job in (stalled, child):
+        wait_for(lambda job=job: stalls(daemon, job), job.name, 3 * FOUND_S)
+    [line] = stalls(daemon, stalled)
+    check(re.match(r"rank [01] \(pid \d+\) has waited .* (rank [01] \(pid \d+\) is |; )", line["why"]) and
+          "hang (stalled.py:5)" in line["why"], line["why"])
+    check("hang (child.py:5)" in stalls(daemon, child)[0]["why"], stalls(daemon, child))
+    with open(os.path.join(daemon.output, line["folder"], "summary.txt"), encoding="utf-8") as file:
+        text = file.read()
+    check(text.startswith(line["why"] + ".\n") and "nothing can end this wait" in text, text)
+    for name in ("dump-1.txt", "dump-2.txt"):
+        head, _, body = ask(port, ("GET /files/%s/%s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"
+                                   "Connection: close\r\n\r\n" % (line["folder"], name, TOKEN)).encode()).partition(b"\r\n\r\n")
+        check(b" 200 " in head and b"hang (stalled.py:5)" in body, "%s %s" % (head, body))
+    metrics = metrics_of(get(port, "/metrics")[2])
+    check(metrics["bpfprof_stalls_total"] >= 2 and metrics["bpfprof_stalls_active"] >= 2, "%s" % metrics)
+    for job in (stalled, child):
+        job.kill()
+    daemon.wait("stall is over: the process goes on, or has ended", 2, 30)
+    check(not any(stalls(daemon, job) for job in fine), "%s" % daemon.said("process stalled"))
+    check(len(stalls(daemon, stalled)) == 1 and len(stalls(daemon, child)) == 1, "twice")
+    for job in fine:
+        job.kill()
+    check(daemon.end() == 0, "it failed")
