@@ -20,15 +20,16 @@ FOUND_S = STALL_S + 15  # the limit of the time to a report
 PROGRAM = """
 import ctypes, multiprocessing, os, sys, threading, time
 def hang(lock):
+    ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG: none outlives its parent
     with lock:
-        lock.acquire()  # line 5
+        lock.acquire()  # line 6
 def work():
     end = time.monotonic() + 600
     while time.monotonic() < end:
         pass
 def sleep():
     time.sleep(600)
-ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG: no rank outlives its launcher
+ctypes.CDLL(None).prctl(1, 9)  # the same
 multiprocessing.set_start_method("fork")
 rank = int(os.environ["RANK"])
 way = sys.argv[1].split(",")[rank]
@@ -87,7 +88,7 @@ def stalls(daemon, job):
 def wait_for(condition, what, timeout):
     end = time.monotonic() + timeout
     while not condition():
-        check(time.monotonic() < end, "not within %d s: %s" % (timeout, what))
+        check(time.monotonic() < end, "not within %d s: %s" % (timeout, what()))
         time.sleep(0.1)
 
 
@@ -102,18 +103,18 @@ def of_ranks(context):
                     "--allow-remote-profiling", token_file(context, TOKEN), interval="2s", listen="127.0.0.1:0")
     port = int(daemon.wait("listening")[0]["port"])
     for job in (stalled, child):
-        wait_for(lambda job=job: stalls(daemon, job), job.name, 3 * FOUND_S)
+        wait_for(lambda job=job: stalls(daemon, job), lambda job=job: "%s: %s" % (job.name, [line for line in daemon.lines() if line["msg"] != "profile written"]), 3 * FOUND_S)
     [line] = stalls(daemon, stalled)
     check(re.match(r"rank [01] \(pid \d+\) has waited .* (rank [01] \(pid \d+\) is |; )", line["why"]) and
-          "hang (stalled.py:5)" in line["why"], line["why"])
-    check("hang (child.py:5)" in stalls(daemon, child)[0]["why"], stalls(daemon, child))
+          "hang (stalled.py:6)" in line["why"], line["why"])
+    check("hang (child.py:6)" in stalls(daemon, child)[0]["why"], stalls(daemon, child))
     with open(os.path.join(daemon.output, line["folder"], "summary.txt"), encoding="utf-8") as file:
         text = file.read()
     check(text.startswith(line["why"] + ".\n") and "nothing can end this wait" in text, text)
     for name in ("dump-1.txt", "dump-2.txt"):
         head, _, body = ask(port, ("GET /files/%s/%s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"
                                    "Connection: close\r\n\r\n" % (line["folder"], name, TOKEN)).encode()).partition(b"\r\n\r\n")
-        check(b" 200 " in head and b"hang (stalled.py:5)" in body, "%s %s" % (head, body))
+        check(b" 200 " in head and b"hang (stalled.py:6)" in body, "%s %s" % (head, body))
     metrics = metrics_of(get(port, "/metrics")[2])
     check(metrics["bpfprof_stalls_total"] >= 2 and metrics["bpfprof_stalls_active"] >= 2, "%s" % metrics)
     for job in (stalled, child):

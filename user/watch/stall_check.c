@@ -16,7 +16,7 @@
 #include "base/time.h"
 
 #define LIMIT_NS (60 * NS_PER_SECOND)
-#define NR_WORDS 16 /* beside those of the pids */
+#define NR_WORDS 16 /* beside those of the pids: more than command_make() has */
 #define NUMBER_BYTES 24
 
 struct command_line {
@@ -49,6 +49,8 @@ static void command_make(struct command_line *line, const uint32_t *pids, size_t
 	word_add(line, "bpfprof");
 	word_add(line, "dump");
 	word_add(line, "--waits");
+	/* A child that has never run since its fork is not watched yet. */
+	word_add(line, "--subprocesses");
 	word_add(line, "--native");
 	word_add(line, "--kernel");
 	word_add(line, "--verbose");

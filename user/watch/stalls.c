@@ -43,10 +43,23 @@ void stall_fini(struct stall *stall)
 	*stall = (struct stall){ 0 };
 }
 
+static void found_drop(struct stalls *stalls, struct stall_process *p)
+{
+	if (!p->found)
+		return;
+	stall_fini(p->found);
+	free(p->found);
+	p->found = NULL;
+	stalls->nr_found--;
+}
+
 void stalls_fini(struct stalls *stalls)
 {
+	struct stall_process *p;
+
 	stall_check_fini(&stalls->check);
-	stall_fini(&stalls->found);
+	hash_table_each(&stalls->processes, p)
+		found_drop(stalls, p);
 	while (stalls->nr_ready)
 		stall_fini(&stalls->ready[--stalls->nr_ready]);
 	hash_table_clear(&stalls->processes);
@@ -68,6 +81,16 @@ static struct stall_process *of_pid(const struct stalls *stalls, uint32_t own_pi
 		if (p->own_pid == own_pid)
 			return p;
 	return NULL;
+}
+
+/* The process that the sentence is about, or, if that is not watched, the one that was silent. */
+static struct stall_process *subject_find(const struct stalls *stalls, const char *line)
+{
+	struct stall_process *p = of_pid(stalls, sentence_pid(line));
+
+	return p ? p
+		 : process_map_find(&stalls->processes, stalls->check_of.pid,
+				    stalls->check_of.start_ns);
 }
 
 static struct stall_process *process_add(struct stalls *stalls, const struct process_key *key,
@@ -100,24 +123,31 @@ static void ready_add(struct stalls *stalls, struct stall *stall)
 	*stall = (struct stall){ 0 };
 }
 
-static void stall_end(struct stalls *stalls, const struct stall_process *process)
+static void job_quiet(struct stalls *stalls, uint64_t job, bool quiet)
 {
-	struct stall end = { .over = true,
-			     .pid = process->own_pid,
-			     .key = process->key,
-			     .tenant = process->owner.tenant,
-			     .since_ns = process->since_ns };
 	struct stall_process *p;
 
 	hash_table_each(&stalls->processes, p)
-		if (p->job == process->job)
-			p->reported = false;
+		if (p->job == job)
+			p->quiet = quiet;
+}
+
+static void stall_end(struct stalls *stalls, struct stall_process *p)
+{
+	struct stall end = { .over = true,
+			     .pid = p->own_pid,
+			     .key = p->key,
+			     .tenant = p->owner.tenant,
+			     .since_ns = p->since_ns };
+
+	p->subject = false;
+	job_quiet(stalls, p->job, false);
 	ready_add(stalls, &end);
 }
 
 static void progress(struct stalls *stalls, struct stall_process *p, uint64_t now_ns)
 {
-	if (p->reported)
+	if (p->subject)
 		stall_end(stalls, p);
 	p->since_ns = now_ns;
 	p->ask_ns = 0;
@@ -166,20 +196,33 @@ static void processes_look(struct stalls *stalls, uint64_t now_ns)
 	hash_table_each(&stalls->processes, p) {
 		if (p->round == stalls->round)
 			continue;
-		if (p->reported)
+		if (p->subject)
 			stall_end(stalls, p);
+		if (p->found) {
+			found_drop(stalls, p);
+			job_quiet(stalls, p->job, false);
+		}
 		hash_table_remove(&stalls->processes, p);
 	}
 }
 
-/* The process that has been silent for the longest time, of those that may be asked for. */
+static bool is_due(const struct stalls *stalls, const struct stall_process *p, uint64_t now_ns)
+{
+	if (p->found)
+		return now_ns >= p->again_ns;
+	return !p->quiet && p->own_pid && stalls->nr_found < STALLS_FOUND &&
+	       now_ns >= p->since_ns + stalls->stall_ns && now_ns >= p->ask_ns;
+}
+
+/* Second checks come first, then the process that has been silent for the longest time. */
 static struct stall_process *candidate(const struct stalls *stalls, uint64_t now_ns)
 {
 	struct stall_process *p, *found = NULL;
 
 	hash_table_each(&stalls->processes, p)
-		if (!p->reported && p->own_pid && now_ns >= p->since_ns + stalls->stall_ns &&
-		    now_ns >= p->ask_ns && (!found || p->since_ns < found->since_ns))
+		if (is_due(stalls, p, now_ns) &&
+		    (!found || (p->found && !found->found) ||
+		     (!p->found == !found->found && p->since_ns < found->since_ns)))
 			found = p;
 	return found;
 }
@@ -216,6 +259,7 @@ static void jobs_find(struct stalls *stalls)
 	__cleanup(free_mem) struct stall_process **sorted =
 		calloc(stalls->processes.nr + 1, sizeof(*sorted));
 	struct stall_process *p;
+	uint64_t job;
 	size_t nr = 0, i;
 
 	if (!sorted || !stalls->owner)
@@ -227,25 +271,22 @@ static void jobs_find(struct stalls *stalls)
 		sorted[nr++] = p;
 	}
 	qsort(sorted, nr, sizeof(*sorted), by_pid);
-	for (i = 0; i < nr; i++)
-		sorted[i]->job = job_of(sorted[i], sorted, nr);
+	for (i = 0; i < nr; i++) {
+		job = job_of(sorted[i], sorted, nr);
+		sorted[i]->quiet &= job == sorted[i]->job;
+		sorted[i]->job = job;
+	}
 }
 
-static void check_start(struct stalls *stalls, const struct stall_process *of)
+/* Does a check or a stall of the job exist already? */
+static bool job_is_busy(const struct stalls *stalls, uint64_t job)
 {
-	const char *host_root = stalls->sampler->options->host_root;
-	uint32_t pids[STALL_CHECK_PIDS];
 	const struct stall_process *p;
-	size_t nr = 0;
 
-	jobs_find(stalls);
-	stalls->check_job = of->job;
-	stalls->nr_checks++;
 	hash_table_each(&stalls->processes, p)
-		if (p->job == of->job && p->own_pid && nr < STALL_CHECK_PIDS)
-			pids[nr++] = p->own_pid;
-	if (!nr || stall_check_start(&stalls->check, pids, nr, stalls->stall_ns, host_root))
-		stalls->nr_failed++;
+		if (p->job == job && (p->found || p->subject))
+			return true;
+	return false;
 }
 
 /* Silent processes of the job are not asked for again soon. */
@@ -261,68 +302,109 @@ static void job_pause(struct stalls *stalls, uint64_t now_ns)
 	}
 }
 
-static void job_report(struct stalls *stalls, uint64_t now_ns)
+/* The check found no stall. of: NULL: it has ended meanwhile. */
+static void check_end(struct stalls *stalls, struct stall_process *of, uint64_t now_ns)
 {
-	struct stall_process *p;
+	if (of)
+		found_drop(stalls, of);
+	job_quiet(stalls, stalls->check_job, false);
+	job_pause(stalls, now_ns);
+}
 
+static void check_start(struct stalls *stalls, struct stall_process *of)
+{
+	const char *host_root = stalls->sampler->options->host_root;
+	uint32_t pids[STALL_CHECK_PIDS];
+	const struct stall_process *p;
+	size_t nr = 0;
+
+	jobs_find(stalls);
+	if (!of->own_pid)
+		return;
+	if (!of->found && job_is_busy(stalls, of->job)) {
+		of->quiet = true;
+		return;
+	}
+	job_quiet(stalls, of->job, true);
+	stalls->check_job = of->job;
+	stalls->check_of = of->key;
+	stalls->nr_checks++;
 	hash_table_each(&stalls->processes, p)
-		if (p->job == stalls->check_job && now_ns >= p->since_ns + stalls->stall_ns)
-			p->reported = true;
-	stalls->nr_stalls += !stalls->found.suspect;
-	stalls->nr_suspects += stalls->found.suspect;
-	ready_add(stalls, &stalls->found);
+		if (p->job == of->job && p->own_pid && nr < STALL_CHECK_PIDS)
+			pids[nr++] = p->own_pid;
+	if (stall_check_start(&stalls->check, pids, nr, stalls->stall_ns, host_root)) {
+		stalls->nr_failed++;
+		check_end(stalls, of, time_monotonic_ns());
+	}
 }
 
-/* line: the first one that the check wrote. */
-static bool is_stalled(struct stalls *stalls, const char *line, uint64_t now_ns)
+/*
+ * Does the line, the first one that the check wrote, say that the job has a stall, of a process that is silent? The process
+ * is *ret.
+ */
+static bool is_stalled(const struct stalls *stalls, const char *line, uint64_t now_ns,
+		       struct stall_process **ret)
 {
-	struct stall *found = &stalls->found;
-	bool suspect = text_begins(line, SUSPECT);
-	struct stall_process *p = of_pid(stalls, sentence_pid(line));
+	struct stall_process *p = subject_find(stalls, line);
 
-	if (!suspect && !text_begins(line, STALLED))
-		return false;
-	/* The evidence is silence, too: of the first thread of the process that the sentence is about. */
-	if (!p || p->job != stalls->check_job || now_ns < p->since_ns + stalls->stall_ns)
-		return false;
-	if (stalls->second &&
-	    (found->suspect != suspect || memcmp(&found->key, &p->key, sizeof(p->key)) != 0))
-		return false;
-	found->suspect = suspect;
-	found->pid = p->own_pid;
-	found->key = p->key;
-	found->tenant = p->owner.tenant;
-	found->since_ns = p->since_ns;
-	snprintf(found->sentence, sizeof(found->sentence), "%s", line + strlen(STALLED));
-	return true;
+	*ret = p;
+	return (text_begins(line, SUSPECT) || text_begins(line, STALLED)) && p &&
+	       p->job == stalls->check_job && now_ns >= p->since_ns + stalls->stall_ns;
 }
 
-static void first_drop(struct stalls *stalls)
+static bool is_same(const struct stall *first, bool suspect, const struct stall_process *p)
 {
-	stall_fini(&stalls->found);
-	stalls->second = false;
+	return first->suspect == suspect && !memcmp(&first->key, &p->key, sizeof(p->key));
+}
+
+/* The second check confirms the first. Takes the stall of the process over. */
+static void stall_report(struct stalls *stalls, struct stall_process *of,
+			 struct stall_process *subject)
+{
+	subject->subject = true;
+	stalls->nr_stalls += !of->found->suspect;
+	stalls->nr_suspects += of->found->suspect;
+	ready_add(stalls, of->found);
+	found_drop(stalls, of);
 }
 
 static void check_take(struct stalls *stalls, uint64_t now_ns)
 {
+	struct stall_process *of = process_map_find(&stalls->processes, stalls->check_of.pid,
+						    stalls->check_of.start_ns),
+			     *subject;
 	char line[STALL_SENTENCE_BYTES];
+	struct stall *found;
+	bool suspect;
 	int fd;
 
 	if (stall_check_take(&stalls->check, line, &fd))
 		return;
 	stalls->nr_failed += !line[0];
-	if (!is_stalled(stalls, line, now_ns)) {
+	suspect = text_begins(line, SUSPECT);
+	found = of ? of->found : NULL;
+	if (!of || !is_stalled(stalls, line, now_ns, &subject) ||
+	    (found && !is_same(found, suspect, subject)) ||
+	    (!found && !(found = calloc(1, sizeof(*found))))) {
 		close(fd);
-		first_drop(stalls);
-		job_pause(stalls, now_ns);
+		check_end(stalls, of, now_ns);
 		return;
 	}
-	stalls->found.dumps[stalls->second] = fd;
-	if (stalls->second)
-		job_report(stalls, now_ns);
-	else
-		stalls->again_ns = now_ns + AGAIN_NS;
-	stalls->second = false;
+	*found = (struct stall){ .suspect = suspect,
+				 .pid = subject->own_pid,
+				 .key = subject->key,
+				 .tenant = subject->owner.tenant,
+				 .since_ns = subject->since_ns,
+				 .dumps = { found->dumps[0], of->found ? fd : 0 } };
+	snprintf(found->sentence, sizeof(found->sentence), "%s", line + strlen(STALLED));
+	if (of->found) {
+		stall_report(stalls, of, subject);
+		return;
+	}
+	found->dumps[0] = fd;
+	of->found = found;
+	of->again_ns = now_ns + AGAIN_NS;
+	stalls->nr_found++;
 }
 
 void stalls_poll(struct stalls *stalls, uint64_t now_ns)
@@ -339,17 +421,11 @@ void stalls_poll(struct stalls *stalls, uint64_t now_ns)
 	}
 	if (stalls->check.child)
 		check_take(stalls, now_ns);
-	if (stalls->check.child || now_ns < stalls->again_ns)
+	if (stalls->check.child)
 		return;
-	stalls->second = stalls->again_ns;
-	stalls->again_ns = 0;
-	p = stalls->second ? process_map_find(&stalls->processes, stalls->found.key.pid,
-					      stalls->found.key.start_ns)
-			   : candidate(stalls, now_ns);
+	p = candidate(stalls, now_ns);
 	if (p)
 		check_start(stalls, p);
-	else if (stalls->second)
-		first_drop(stalls);
 }
 
 bool stalls_take(struct stalls *stalls, struct stall *ret)

@@ -25,6 +25,7 @@ struct stats_reasons;
 struct watched_table;
 
 #define STALLS_MAX 4096
+#define STALLS_FOUND 4 /* first checks that wait for the second one */
 #define STALLS_READY 16 /* stalls and ends that the caller has not taken; more are counted */
 
 /*
@@ -34,21 +35,6 @@ struct watched_table;
 struct stall_owner {
 	uint32_t tenant;
 	bool of_ray;
-};
-
-struct stall_process {
-	struct hash_node node;
-	struct process_key key;
-	uint32_t own_pid; /* as bpfprof sees it; 0: it cannot be read */
-	uint32_t parent; /* outside of all pid namespaces */
-	struct stall_owner owner;
-	uint64_t job; /* at the last check */
-	uint64_t faults, io_bytes; /* of its first thread */
-	uint64_t since_ns; /* silent since then, CLOCK_MONOTONIC */
-	uint64_t ask_ns; /* no check before */
-	uint64_t pause_ns; /* between two checks: it doubles */
-	uint32_t round; /* in which it was seen */
-	bool reported; /* it is part of a stall that was reported */
 };
 
 /* A stall, or the end of one. */
@@ -63,6 +49,25 @@ struct stall {
 	uint32_t tenant;
 };
 
+struct stall_process {
+	struct hash_node node;
+	struct process_key key;
+	uint32_t own_pid; /* as bpfprof sees it; 0: it cannot be read */
+	uint32_t parent; /* outside of all pid namespaces */
+	struct stall_owner owner;
+	uint64_t job; /* at the last check */
+	uint64_t faults, io_bytes; /* of its first thread */
+	uint64_t since_ns; /* silent since then, CLOCK_MONOTONIC */
+	uint64_t ask_ns; /* no check before */
+	uint64_t pause_ns; /* between two checks: it doubles */
+	uint32_t round; /* in which it was seen */
+	bool quiet; /* its job is being checked, or has a stall that was reported: no check is due */
+	bool subject; /* of a stall that was reported */
+	struct stall *
+		found; /* by the first check of it, to be confirmed by the second one; NULL: none */
+	uint64_t again_ns; /* time of the second check */
+};
+
 struct stalls {
 	struct sampler *sampler;
 	const struct watched_table *watched;
@@ -72,10 +77,9 @@ struct stalls {
 	void *arg;
 	struct hash_table processes;
 	struct stall_check check;
+	struct process_key check_of; /* the silent process that the check is about */
 	uint64_t check_job;
-	bool second; /* the check is the second one */
-	uint64_t again_ns; /* time of the second check; 0: none is due */
-	struct stall found; /* by the first check, to be confirmed by the second one */
+	size_t nr_found; /* processes with a first check */
 	struct stall ready[STALLS_READY]; /* for stalls_take() */
 	size_t nr_ready;
 	uint64_t next_ns;
