@@ -344,7 +344,7 @@ static void loop(struct daemon *daemon, int signal_fd)
 			aggregate_freeze(daemon->running.aggregate, AGGREGATE_MIN_BYTES);
 		pages_run(daemon, now_ns);
 		daemon_deaths_run(daemon, now_ns);
-		push_watch(daemon);
+		pushers_watch(daemon);
 		refusals_log(daemon, now_ns);
 		if ((daemon->http && http_is_pending(daemon->http)) || calls_run(daemon, now_ns))
 			ms = 0;
@@ -666,7 +666,7 @@ int daemon_run(struct daemon_options *options, int argc, char *const argv[])
 		status = folder_open(&daemon);
 	if (!status)
 		status = run(&daemon, signal_fd);
-	push_end(&daemon);
+	pushers_end(&daemon);
 	http_close(daemon.http);
 	buf_fini(&daemon.metrics);
 	if (daemon.sampler.options) {

@@ -111,10 +111,22 @@ struct daemon_totals {
 	uint64_t failed_in_a_row;
 };
 
+/* What the flags, the log and the metrics call a destination. */
+struct push_words {
+	const char *flag, *token_flag, *ca_flag;
+	const char *begun, *failed, *dropped, *again, *left; /* messages of the log */
+	const char *things, *done; /* "profiles", "pushed": in fields of the log and in metrics */
+	const char *metric; /* "push": a part of the names of metrics */
+	bool hides_path; /* the path of the URL may be a secret: the log does not show it */
+};
+
+/* A server, and the thread that sends to it. */
 struct daemon_push {
-	struct pusher *pusher; /* NULL: nothing is pushed */
+	const struct push_words *words;
+	struct pusher *pusher; /* NULL: nothing is sent */
 	struct pusher_options options;
 	struct pusher_stats said; /* the counts that were logged */
+	char url[PUSH_URL_MAX + 1]; /* as the log shows it */
 	char host[HOST_NAME_BYTES];
 };
 
@@ -292,9 +304,13 @@ void split_push(struct daemon *daemon, uint64_t pods);
 int push_start(struct daemon *daemon);
 /* A set was written; its path is without suffix. calls: it has files of calls. */
 void push_written(struct daemon *daemon, const struct push_item *what, bool calls);
-void push_watch(struct daemon *daemon); /* must be called often; logs failures and successes */
-void push_end(struct daemon *daemon); /* pushes the queue for some seconds */
-void push_metrics(struct buf *dst, struct daemon *daemon);
+
+/* daemon_pushers.c. push->options has all that options has not. An exit status. The others do nothing without --push. */
+int daemon_push_start(struct daemon_push *push, const struct push_words *words,
+		      const struct push_options *options);
+void pushers_watch(struct daemon *daemon); /* must be called often; logs failures and successes */
+void pushers_end(struct daemon *daemon); /* sends what waits, for some seconds */
+void pushers_metrics(struct buf *dst, const struct daemon *daemon);
 
 /* daemon_refusals.c. The log has a row of sampler.reader.refusals once an hour at most. */
 void refusals_metrics(struct buf *dst, struct daemon *daemon);

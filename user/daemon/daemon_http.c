@@ -271,7 +271,7 @@ static void metrics(struct daemon *daemon, struct http_reply *reply)
 			calls_metrics(text, daemon);
 		writing_metrics(text, daemon);
 		daemon_deaths_metrics(text, daemon);
-		push_metrics(text, daemon);
+		pushers_metrics(text, daemon);
 		http_metrics(text, daemon);
 		if (daemon->options->tokens.nr || daemon->options->socket)
 			remote_profile_metrics(text, daemon);

@@ -51,7 +51,7 @@ int push_options_check_url(const struct push_options *options, struct buf *error
 	if (!options->url)
 		return 0;
 	buf_add_str(error, "--push: the URL ");
-	if (push_url_check(options->url, error))
+	if (push_url_check(options->url, false, "--push-basic-auth-file", error))
 		return -EINVAL;
 	buf_reset(error);
 	return 0;
