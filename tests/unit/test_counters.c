@@ -74,6 +74,7 @@ static const struct counter *const tables[] = {
 	gpu_memory_moments_counters,
 	memory_counters,
 	deaths_counters,
+	notify_counters,
 	allocation_counters,
 	record_timeline_counters,
 	task_trace_counters,

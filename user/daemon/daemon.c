@@ -35,6 +35,7 @@
 #define FIXED_CPUS 32
 #define CPU_BYTES (512ULL << 10) /* of each possible CPU above those */
 #define PUSH_BYTES (6ULL << 20) /* libcurl, and the certificates that it trusts */
+#define NOTIFY_BYTES (2ULL << 20) /* the notifications that wait */
 #define CALL_KEYS 2048 /* of one process: the tables have room for eight workers with as many */
 #define PAGES_BYTES (16ULL << 20) /* --memory: its maps, the pages of the sample, their stacks */
 #define CALLS_BYTES (10ULL << 20) /* --gpu: its maps, and the tables of calls */
@@ -399,8 +400,10 @@ static void memory_share(struct daemon *daemon)
 	if (!bytes)
 		bytes = MEMORY_BYTES + of_cpus +
 			(daemon->options->capture.session.pages ? PAGES_BYTES : 0);
-	if (daemon->options->push.url)
+	if (daemon->options->push.url || daemon->options->notify.url)
 		fixed += PUSH_BYTES;
+	if (daemon->options->notify.url)
+		fixed += NOTIFY_BYTES;
 	if (daemon->options->capture.session.gpu)
 		fixed += CALLS_BYTES;
 	if (daemon->options->capture.session.pages)
@@ -662,6 +665,8 @@ int daemon_run(struct daemon_options *options, int argc, char *const argv[])
 	options->capture.session.call_keys = CALL_KEYS;
 	memory_share(&daemon);
 	status = push_start(&daemon);
+	if (!status)
+		status = notify_start(&daemon);
 	if (!status)
 		status = folder_open(&daemon);
 	if (!status)

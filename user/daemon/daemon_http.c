@@ -100,6 +100,7 @@ static void stats_now(struct daemon *daemon, struct run_stats *stats)
 	sampler_stats(&daemon->sampler, stats);
 	if (daemon->options->capture.session.deaths)
 		deaths_stats(&daemon->deaths.seen, &stats->walk);
+	notify_stats(daemon, &stats->walk);
 	stats_add_samples(stats, counted);
 	for (i = 0; i < 2; i++) {
 		if (!intervals[i]->aggregate)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Starts and ends pushers; the log and the metrics have their results. */
+/* The common part of --push and --notify: pushers start and end, and the log and the metrics have their results. */
 #include "daemon/daemon.h"
 
 #include <errno.h>
@@ -154,6 +154,7 @@ static void watch(struct daemon_push *push)
 void pushers_watch(struct daemon *daemon)
 {
 	watch(&daemon->push);
+	watch(&daemon->notify.push);
 }
 
 static void end(struct daemon_push *push, uint64_t until_ns)
@@ -174,13 +175,17 @@ static void end(struct daemon_push *push, uint64_t until_ns)
 	push->pusher = NULL;
 }
 
+/* Both queues have the same time: one server that hangs leaves the other one all of it. */
 void pushers_end(struct daemon *daemon)
 {
 	uint64_t until_ns = time_monotonic_ns() + END_NS;
 
 	if (daemon->push.pusher)
 		pusher_drain_begin(daemon->push.pusher);
+	if (daemon->notify.push.pusher)
+		pusher_drain_begin(daemon->notify.push.pusher);
 	end(&daemon->push, until_ns);
+	end(&daemon->notify.push, until_ns);
 }
 
 #define NAME_BYTES 64
@@ -251,4 +256,5 @@ static void metrics(struct buf *dst, const struct daemon_push *push)
 void pushers_metrics(struct buf *dst, const struct daemon *daemon)
 {
 	metrics(dst, &daemon->push);
+	metrics(dst, &daemon->notify.push);
 }

@@ -198,6 +198,7 @@ static void interval_stats(struct daemon *daemon, struct run_stats *stats)
 	pages_stats(daemon, &now.memory);
 	if (daemon->options->capture.session.deaths)
 		deaths_stats(&daemon->deaths.seen, &now.walk);
+	notify_stats(daemon, &now.walk);
 	sampler_own_usage(&daemon->sampler, &now);
 	if (!getrusage(RUSAGE_CHILDREN, &children))
 		now.cpu_seconds +=

@@ -355,7 +355,8 @@ static const char *words_of_error(CURLcode code)
 {
 	switch (code) {
 	case CURLE_PEER_FAILED_VERIFICATION:
-		return "its certificate is not trusted (--push-ca-file) or not of this name";
+		return "its certificate is not of this name, or not trusted (--push-ca-file, "
+		       "--notify-ca-file)";
 	case CURLE_SSL_CONNECT_ERROR:
 		return "no TLS connection: does the server speak http:// only?";
 	default:

@@ -18,6 +18,7 @@
 struct aggregate;
 struct buf;
 struct profile;
+struct profile_process;
 
 enum death_kind {
 	DEATH_NONE = 0, /* it ended as planned, or in order by others */
@@ -89,6 +90,8 @@ void death_by(char dst[BPFPROF_COMM_LEN + 1], const struct death *death);
 void death_sentence(struct buf *dst, const struct death *death, const struct profile *profile);
 /* The page: the sentence, facts, stacks. */
 void death_summary(struct buf *dst, const struct death *death, const struct profile *profile);
+/* The process of the profile of a death; NULL: no stack was kept. */
+const struct profile_process *death_process(const struct profile *profile);
 /* The name of its folder: death-<UTC>-<who>-<pid>. */
 void death_folder_name(struct buf *dst, const struct death *death, const struct profile *profile);
 bool death_is_folder(const char *name);

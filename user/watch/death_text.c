@@ -174,14 +174,14 @@ static const struct profile_location *place_of_death(const struct death *death,
 	return NULL;
 }
 
-static const struct profile_process *process_of(const struct profile *profile)
+const struct profile_process *death_process(const struct profile *profile)
 {
 	return profile->nr_samples ? &profile->processes[profile->samples[0].process] : NULL;
 }
 
 static void subject_add(struct buf *dst, const struct death *death, const struct profile *profile)
 {
-	const struct profile_process *process = process_of(profile);
+	const struct profile_process *process = death_process(profile);
 	const char *task = process ? strtab_get(profile->strings, process->task) : "";
 	const char *role = process ? strtab_get(profile->strings, process->ray_role) : "";
 	const char *rank = process ? strtab_get(profile->strings, process->ranks.rank) : "";
@@ -294,7 +294,7 @@ static void row(struct buf *dst, const char *key, const char *value)
 
 static void labels_add(struct buf *dst, const struct profile *profile)
 {
-	const struct profile_process *process = process_of(profile);
+	const struct profile_process *process = death_process(profile);
 	const struct profile_container *container;
 
 	if (!process)
@@ -315,7 +315,7 @@ static void labels_add(struct buf *dst, const struct profile *profile)
 
 static void facts_add(struct buf *dst, const struct death *death, const struct profile *profile)
 {
-	const struct profile_process *process = process_of(profile);
+	const struct profile_process *process = death_process(profile);
 	char name[DEATH_SIGNAL_BYTES];
 
 	buf_add_str(dst, "ended         ");
@@ -448,7 +448,7 @@ void death_summary(struct buf *dst, const struct death *death, const struct prof
 
 void death_folder_name(struct buf *dst, const struct death *death, const struct profile *profile)
 {
-	const struct profile_process *process = process_of(profile);
+	const struct profile_process *process = death_process(profile);
 	const char *who = death->name, *pod = "";
 	time_t seconds = (time_t)(death->wall_ns / NS_PER_SECOND);
 	char text[TIME_BYTES] = "", safe[WHO_BYTES + 1];
