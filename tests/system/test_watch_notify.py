@@ -125,11 +125,13 @@ def of_a_pod(context):
     layer = containers.base_layer()
     layer.program(context.helper("deaths", "deaths.c", "-pthread", "-DTARGET_MAIN"), "/app/deaths")
     server = Server(context)
-    daemon = notifying(context, server, "--pod", namespace + "/*")
+    daemon = notifying(context, server, "--pod", namespace + "/*", listen="127.0.0.1:0")
     box = containerd.run(containerd.image("deaths", [layer]), ["/app/deaths", "leave"],
                          pod=containers.Pod("dies-0", namespace))
     box.ask("/app/deaths", "segv", env={"DEATHS_DELAY": "1"})
     [body] = [json.loads(request.body) for request in server.wait(1, 20)]
+    counted = figures(daemon)
+    check(counted['bpfprof_pod_deaths_total{watched_pod="%s/dies-0"}' % namespace] == 1, "%s" % counted)
     check(daemon.end() == 0, "it failed")
     check_death(daemon, body, daemon.said("process died")[0])
     check(body["namespace"] == namespace and body["pod"] == "dies-0" and body["container"] and

@@ -83,6 +83,9 @@ const char *death_reason(char dst[DEATH_SIGNAL_BYTES], const struct death *death
 /* "self", "kernel", or the name of the process that sent the signal. */
 void death_by(char dst[BPFPROF_COMM_LEN + 1], const struct death *death);
 
+/* Replaces bytes that are not for the value of a label. */
+void death_label_clean(char *label);
+
 /*
  * The sentence that a colleague would say, without a full stop: `train.py (pid 712) died of SIGSEGV in augment
  * (data.py:41)`. profile: of the aggregate of the death.

@@ -54,6 +54,13 @@ const char *death_reason(char dst[DEATH_SIGNAL_BYTES], const struct death *death
 	return dst;
 }
 
+void death_label_clean(char *label)
+{
+	for (; *label; label++)
+		if (*label < ' ' || *label > '~' || *label == '"' || *label == '\\')
+			*label = '_';
+}
+
 /* Text that a program chose becomes a label, and never one that has a meaning of its own. */
 static void label_make(char dst[BPFPROF_COMM_LEN + 1], const char comm[BPFPROF_COMM_LEN])
 {
@@ -61,9 +68,7 @@ static void label_make(char dst[BPFPROF_COMM_LEN + 1], const char comm[BPFPROF_C
 	size_t i;
 
 	snprintf(dst, BPFPROF_COMM_LEN + 1, "%.*s", BPFPROF_COMM_LEN, comm);
-	for (i = 0; dst[i]; i++)
-		if (dst[i] < ' ' || dst[i] > '~' || dst[i] == '"' || dst[i] == '\\')
-			dst[i] = '_';
+	death_label_clean(dst);
 	for (i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
 		if (!strcmp(dst, taken[i]))
 			snprintf(dst, BPFPROF_COMM_LEN + 1, "%s (process)", taken[i]);
