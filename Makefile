@@ -13,7 +13,7 @@ SAN ?=
 PREFIX ?= /usr/local
 DESTDIR ?=
 V ?= 0
-# 0: without libcurl, and so without daemon --push.
+# 0: without libcurl, and so without daemon --push and --notify.
 PUSH ?= 1
 WERROR ?= $(if $(CI),1,0)
 VERSION := 0.1.0
@@ -191,7 +191,7 @@ help:
 	'make unit hostbpf system kernels fuzz-smoke lint    parts of check' \
 	'make fuzz FUZZ=NAME   fuzz one parser until stopped' \
 	'make standins    py-spy and memray that ask the agent, one static program (needs musl-gcc)' \
-	'make PUSH=0       build without libcurl and daemon --push' \
+	'make PUSH=0       build without libcurl, daemon --push and --notify' \
 	'make bench        measure costs side by side with perf' \
 	'make soak         a daemon for two hours beside churn and attacks; SOAK_MINUTES=10' \
 	'make image        the container image, $(B)/bpfprof-image.tar' \

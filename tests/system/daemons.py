@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import stat
@@ -12,7 +13,7 @@ import subprocess
 import time
 import urllib.parse
 
-from harness import check
+from harness import Skip, check
 from pprof import Pprof
 
 SUFFIXES = (".pb.gz", ".folded", ".html")
@@ -158,10 +159,40 @@ def metrics_of(text):
             (line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))}
 
 
+def prometheus(context, target, rules=()):
+    """A Prometheus that scrapes the daemon at this port each second: its own port. rules: paths of files."""
+    if not shutil.which("prometheus"):
+        raise Skip("no Prometheus here")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with open(context.path("prometheus.yml"), "w", encoding="ascii") as file:
+        json.dump({"global": {"scrape_interval": "1s", "evaluation_interval": "1s"}, "rule_files": list(rules),
+                   "scrape_configs": [{"job_name": "bpfprof", "static_configs": [
+                       {"targets": ["127.0.0.1:%d" % target]}]}]}, file)  # that is YAML
+    with open(context.path("prometheus.log"), "wb") as log:
+        server = subprocess.Popen(
+            ["prometheus", "--config.file=" + context.path("prometheus.yml"),
+             "--storage.tsdb.path=" + context.path("tsdb"),
+             "--web.listen-address=127.0.0.1:%d" % port], stdout=log, stderr=log,
+            stdin=subprocess.DEVNULL)
+    context.stack.callback(server.kill)
+    end, ready = time.monotonic() + 40, False
+    while not ready:
+        check(time.monotonic() < end and server.poll() is None, context.text("prometheus.log")[-2000:])
+        time.sleep(0.1)
+        with contextlib.suppress(OSError):
+            ready = get(port, "/-/ready")[0] == 200
+    return port
+
+
+def answer_of(port, path):
+    """What the API of Prometheus answers."""
+    answer = json.loads(get(port, "/api/v1/" + path)[2])
+    check(answer["status"] == "success", str(answer))
+    return answer["data"]
+
+
 def query(port, text):
     """Values that Prometheus has for it, by what tells them apart."""
-    path = "/api/v1/query?query=" + urllib.parse.quote(text)
-    answer = json.loads(get(port, path)[2])
-    check(answer["status"] == "success", str(answer))
     return {one["metric"].get("kind", ""): float(one["value"][1])
-            for one in answer["data"]["result"]}
+            for one in answer_of(port, "query?query=" + urllib.parse.quote(text))["result"]}

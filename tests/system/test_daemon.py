@@ -14,7 +14,8 @@ import subprocess
 import time
 
 from daemons import (
-    HZ, Daemon, ask, busy, check_files, cpu_of, get, metrics_of, profiles, query, stored)
+    Daemon, HZ, ask, busy, check_files, cpu_of, get, metrics_of, profiles, prometheus, query,
+    stored)
 from harness import BPFPROF, CAPS, MODES, ROOT, Skip, check, test
 from pprof import Pprof
 
@@ -356,32 +357,16 @@ def metrics(context):
 @test(modes=CAPS)
 def scraped(context):
     """Prometheus itself scrapes it, and counts as many samples as the machine was busy."""
-    if not shutil.which("prometheus"):
-        raise Skip("no Prometheus here")
     program = busy(context)
     daemon = Daemon(context, listen="127.0.0.1:0")
-    target = int(daemon.wait("listening")[0]["port"])
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with open(context.path("prometheus.yml"), "w", encoding="ascii") as file:
-        file.write("global: {scrape_interval: 1s}\nscrape_configs:\n- job_name: bpfprof\n"
-                   "  static_configs: [{targets: ['127.0.0.1:%d']}]\n" % target)
-    with open(context.path("prometheus.log"), "wb") as log:
-        server = subprocess.Popen(
-            ["prometheus", "--config.file=" + context.path("prometheus.yml"),
-             "--storage.tsdb.path=" + context.path("tsdb"),
-             "--web.listen-address=127.0.0.1:%d" % port], stdout=log, stderr=log,
-            stdin=subprocess.DEVNULL)
-    context.stack.callback(server.kill)
+    port = prometheus(context, int(daemon.wait("listening")[0]["port"]))
     end, up, rates, used, own = time.monotonic() + 40, {}, {}, [], 0.0
     # The first rates are of fewer scrapes than their five seconds.
     while time.monotonic() < end and not (up.get("") == 1 and rates.get("python", 0) > max(1, 0.5 * own * HZ)):
         used.append(cpu_of(program.pid))
         time.sleep(1)
-        with contextlib.suppress(OSError):
-            up = query(port, "up")
-            rates = query(port, "rate(bpfprof_samples_total[5s])")
+        up = query(port, "up")
+        rates = query(port, "rate(bpfprof_samples_total[5s])")
         own = (cpu_of(program.pid) - used[-5:][0]) / len(used[-5:])  # CPUs
     check(up == {"": 1.0}, "not scraped: %s\n%s" % (up, context.text("prometheus.log")[-2000:]))
     check(0.5 * own * HZ < rates["python"] < 2.5 * HZ, "%s samples a second; it used %.2f CPUs" % (rates, own))

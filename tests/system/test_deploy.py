@@ -19,7 +19,7 @@ from test_image import Archive, plain_image, same
 K8S = os.path.join(ROOT, "deploy", "k8s")
 BESIDE = True
 OVERLAYS = ("containerd", "crio", "gpu-before-6.6", "k3s", "kind", "memory", "openshift",
-            "podmonitor", "pyroscope", "s3")
+            "podmonitor", "pyroscope", "s3", "watch")
 CAPS = ["BPF", "DAC_READ_SEARCH", "PERFMON", "SYSLOG"]
 ML = "ml-%d" % os.getpid()  # a namespace that no other run of the tests has
 WORKER = ML + "/worker-0"
@@ -170,7 +170,7 @@ def check_documents(documents, name):
         same(mode, namespace["labels"]["pod-security.kubernetes.io/" + mode], "privileged")
     same("token", of_kind(documents, "ServiceAccount")["automountServiceAccountToken"], False)
     extra = {"kind": {"ConfigMap"}, "openshift": {"SecurityContextConstraints"},
-             "podmonitor": {"PodMonitor"}}.get(name, set())
+             "podmonitor": {"PodMonitor", "PrometheusRule"}}.get(name, set())
     same("kinds", {one["kind"] for one in documents},
          {"Namespace", "ServiceAccount", "DaemonSet"} | extra)  # no roles
     for one in documents:
@@ -254,6 +254,8 @@ def flags(context):
         same("group of files", [one for one in args if one.startswith("--group")],
              ["--group=9464"] if name == "s3" else [])
         same("push", any(one.startswith("--push=") for one in args), name == "pyroscope")
+        same("watch", "--watch" in args, name == "watch")
+        check("--notify" not in str(args), "the network without being asked")
         variables = [key for one in documents if one["kind"] == "ConfigMap" for key in one["data"]]
         check(all(key.startswith("BPFPROF_DAEMON_") for key in variables),
               "%s: record and dump in the pod would take them, too" % variables)
@@ -284,8 +286,8 @@ class Node:
             containers.Layer().file("/app/train.py", SCRIPT.encode()).program(
                 context.target("calls_gO2").path, "/app/calls")], user="1000:100")
 
-    def worker(self, name, argv=("/usr/bin/python3", "/app/train.py"), volumes=()):
-        return self.containerd.run(self.workers, argv, env={"TARGET_NONDUMPABLE": "1"},
+    def worker(self, name, argv=("/usr/bin/python3", "/app/train.py"), volumes=(), env=None):
+        return self.containerd.run(self.workers, argv, env={"TARGET_NONDUMPABLE": "1", **(env or {})},
                                    pod=containers.Pod(name, ML), volumes=volumes)
 
     def memory_volume(self, *files):
@@ -438,6 +440,30 @@ def daemonset(context):
     for name in ("early-0", "late-0"):
         check(re.search(r"^%s/%s/ray-worker;.*;Trainer\.fit \(train\.py:9\);" % (ML, name), text,
                         re.MULTILINE), "%s is not in it:\n%s\n%s" % (name, text[:3000], agent.log()))
+
+
+@test(modes=("root",))
+def watched(context):
+    """Overlay watch: the container as it is rendered writes why a worker of another pod died, and serves the count."""
+    node = Node(context)
+    agent = node.agent(kustomize(context, "watch"))
+    containers.wait_for("not ready: " + agent.log(), lambda: ask(agent, "/readyz")[0] == 200, 30)
+    worker = node.worker("dies-0", env={"RANK": "3"})
+    time.sleep(2)
+    by = subprocess.Popen(["kill", "-KILL", str(worker.pid)])
+    by.wait(10)
+    profiles = node.place("/var/lib/bpfprof")
+
+    def found():
+        return [name for name in os.listdir(profiles) if re.match(r"death-\d{8}T\d{6}Z-dies-0-%d$" % worker.pid, name)]
+    containers.wait_for("no folder: " + agent.log(), found, 30)
+    with open(os.path.join(profiles, found()[0], "summary.txt"), encoding="utf-8") as file:
+        text = file.read()
+    check(re.match(r"train\.py \(pid %d, rank 3, %s/dies-0/ray-worker\) was killed with SIGKILL by kill \(pid %d\)" %
+                   (worker.pid, ML, by.pid), text), text)
+    status, metrics = ask(agent, "/metrics")
+    check(status == 200 and re.search(r'^bpfprof_deaths_total\{signal="SIGKILL",by="kill"\} [1-9]', metrics, re.MULTILINE) and
+          'bpfprof_pod_deaths_total{watched_pod="%s/dies-0"} 1\n' % ML in metrics, metrics)
 
 
 @test(modes=("root",))

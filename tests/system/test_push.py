@@ -166,6 +166,16 @@ def secret(context, name, text):
     return path
 
 
+def certificate(context, name, address):
+    """A new one for a server at this address: the paths of it and of its key."""
+    paths = context.path(name + ".pem"), context.path(name + ".key")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                    "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=x",
+                    "-addext", "subjectAltName=IP:" + address, "-keyout", paths[1], "-out", paths[0]],
+                   check=True, stderr=subprocess.DEVNULL)
+    return paths
+
+
 @test(modes=CAPS)
 def delivered(context):
     """Each file once, in order, byte for byte, over one connection, with its times and labels."""
@@ -334,16 +344,10 @@ def credentials(context):
 @test(modes=CAPS)
 def tls(context):
     """A certificate must be one of the file's, and for this server."""
-    for name, address in (("good", "127.0.0.1"), ("other", "127.0.0.2")):
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
-                        "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=x",
-                        "-addext", "subjectAltName=IP:" + address, "-keyout",
-                        context.path(name + ".key"), "-out", context.path(name + ".pem")],
-                       check=True, stderr=subprocess.DEVNULL)
     servers = {}
-    for name in ("good", "other"):
+    for name, address in (("good", "127.0.0.1"), ("other", "127.0.0.2")):
         made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        made.load_cert_chain(context.path(name + ".pem"), context.path(name + ".key"))
+        made.load_cert_chain(*certificate(context, name, address))
         servers[name] = Server(context, tls=made)
     token = secret(context, "token", "hidden-token")
     for name, trusted in (("good", None), ("other", "other.pem"), ("good", "good.pem")):

@@ -76,6 +76,7 @@ static const struct counter *const tables[] = {
 	memory_counters,
 	deaths_counters,
 	stalls_counters,
+	notify_counters,
 	allocation_counters,
 	record_timeline_counters,
 	task_trace_counters,

@@ -201,6 +201,47 @@ Test(daemon_options, push)
 	cr_expect(strstr(error.data, "only one of them"), "%s", error.data);
 }
 
+/* The same; the query of a URL may be wanted by its server. */
+Test(daemon_options, notify)
+{
+	static const struct {
+		const char *url, *says; /* says NULL: it is right */
+	} cases[] = {
+		{ "https://h/hook?key=hidden", NULL },
+		{ "localhost", "--notify: the URL must begin with http" },
+		{ "http://u:hidden@h", "--notify-token-file" },
+		{ "http://h/#hidden", "before a #" },
+		{ "http://?hidden", "no host" },
+	};
+	struct daemon_options options;
+	struct config config;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		buf_reset(&error);
+		cr_expect_eq(CONFIGURE(&options, &config, "-o", "x", "--watch", "--notify",
+				       (char *)cases[i].url, "--notify-token-file", "t"),
+			     cases[i].says ? -EINVAL : 0, "%s", cases[i].url);
+		if (cases[i].says) {
+			cr_expect(strstr(error.data, cases[i].says), "%s", error.data);
+			cr_expect_null(strstr(error.data, "hidden"), "%s", error.data);
+			continue;
+		}
+		cr_expect_str_eq(options.notify.url, cases[i].url);
+		cr_expect_str_eq(options.notify.bearer_file, "t");
+		cr_expect_null(options.push.url);
+		cr_expect_null(options.push.bearer_file);
+		options_fini(&daemon_flags, &options);
+	}
+	buf_reset(&error);
+	cr_expect_eq(CONFIGURE(&options, &config, "-o", "x", "--notify", "http://h"), -EINVAL);
+	cr_expect(strstr(error.data, "add --watch"), "%s", error.data);
+	buf_reset(&error);
+	cr_expect_eq(CONFIGURE(&options, &config, "-o", "x", "--push", "http://h", "--watch",
+			       "--notify-ca-file", "c"),
+		     -EINVAL);
+	cr_expect(strstr(error.data, "--notify is missing"), "%s", error.data);
+}
+
 #define TOKEN "a.B/c==89abcdef0" /* as short as can be */
 
 Test(daemon_options, token)

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "aggregate_made.h"
+#include "container/containers.h"
 #include "made_profile.h"
 #include "profile/aggregate.h"
 #include "watch/death_counts.h"
@@ -176,6 +178,63 @@ static uint64_t count_of(const struct death_counts *counts, const char *reason, 
 			nr = counts->rows[i].nr;
 		}
 	return nr;
+}
+
+static const struct death_pod *pod_of(const struct death_counts *counts, const char *name)
+{
+	for (size_t i = 0; i < counts->nr_pods; i++)
+		if (!strcmp(counts->pods[i].pod, name))
+			return &counts->pods[i];
+	return NULL;
+}
+
+/* A death of a process in this pod; "": in a container without a pod. */
+static void die_in(struct death_counts *counts, const char *namespace, const char *pod)
+{
+	struct bpfprof_sample sample = aggregate_sample_of(1, 1, "x");
+	struct container container = {
+		.id = "c1",
+		.name = "",
+		.pod = pod,
+		.namespace = namespace,
+		.pod_uid = "",
+		.image = "",
+		.ray_cluster = "",
+		.ray_group = "",
+		.ray_node_type = "",
+		.ranks = { "", "", "", "", "", "" },
+		.rootfs = "",
+	};
+	struct aggregate_input input = { .sample = &sample, .container = &container };
+	struct death death = killed_by("bash", SIGKILL);
+
+	cr_assert_eq(aggregate_new(&death.aggregate, true, 1 << 20), 0);
+	aggregate_add(death.aggregate, &input);
+	death_counts_add(counts, &death);
+	aggregate_free(death.aggregate);
+}
+
+/* Each pod has its count; a new one takes the row of the pod whose last death is the longest ago. */
+Test(deaths_table, pods)
+{
+	static struct death_counts counts;
+	char name[32];
+
+	die_in(&counts, "", "");
+	cr_expect_eq(counts.nr_pods, 0);
+	for (int i = 0; i < DEATH_COUNTS_MAX_PODS; i++) {
+		snprintf(name, sizeof(name), "trainer-%d", i);
+		die_in(&counts, "ml", name);
+	}
+	die_in(&counts, "ml", "trainer-0");
+	die_in(&counts, "m\"l", "a\\\n");
+	cr_expect_eq(counts.nr_pods, DEATH_COUNTS_MAX_PODS);
+	cr_assert_not_null(pod_of(&counts, "ml/trainer-0"));
+	cr_expect_eq(pod_of(&counts, "ml/trainer-0")->nr, 2);
+	cr_expect_null(pod_of(&counts, "ml/trainer-1"));
+	cr_assert_not_null(pod_of(&counts, "ml/trainer-2"));
+	cr_assert_not_null(pod_of(&counts, "m_l/a__"));
+	cr_expect_eq(pod_of(&counts, "m_l/a__")->nr, 1);
 }
 
 /* No name of a killer passes for another meaning, breaks the label, or makes a series twice. */

@@ -44,8 +44,8 @@ Test(push, urls)
 	buf_init(&why, 4096);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		buf_reset(&why);
-		cr_expect_eq(push_url_check(cases[i].url, &why), cases[i].says ? -EINVAL : 0, "%s",
-			     cases[i].url);
+		cr_expect_eq(push_url_check(cases[i].url, false, "--push-basic-auth-file", &why),
+			     cases[i].says ? -EINVAL : 0, "%s", cases[i].url);
 		if (!cases[i].says)
 			continue;
 		cr_expect(strstr(why.data, cases[i].says), "%s: %s", cases[i].url, why.data);
@@ -54,11 +54,37 @@ Test(push, urls)
 	memset(long_url, 'x', PUSH_URL_MAX + 1);
 	memcpy(long_url, "http://", 7);
 	long_url[PUSH_URL_MAX] = 0;
-	cr_expect_eq(push_url_check(long_url, &why), 0);
+	cr_expect_eq(push_url_check(long_url, false, "", &why), 0);
 	long_url[PUSH_URL_MAX] = 'x';
 	long_url[PUSH_URL_MAX + 1] = 0;
-	cr_expect_eq(push_url_check(long_url, &why), -EINVAL);
+	cr_expect_eq(push_url_check(long_url, false, "", &why), -EINVAL);
 	free(long_url);
+	buf_fini(&why);
+}
+
+Test(push, queries)
+{
+	static const struct {
+		const char *url;
+		int err;
+		const char *server;
+	} cases[] = {
+		{ "https://hooks.example:8443/a/b?c=d&e", 0, "https://hooks.example:8443" },
+		{ "http://[::1]:4040?x", 0, "http://[::1]:4040" },
+		{ "HTTP://host", 0, "HTTP://host" },
+		{ "http://host/?a#b", -EINVAL, "http://host" },
+		{ "http://?a", -EINVAL, "http://" },
+		{ "http://a?b@c", 0, "http://a" },
+	};
+	struct buf why;
+
+	buf_init(&why, 4096);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		cr_expect_eq(push_url_check(cases[i].url, true, "", &why), cases[i].err, "%s",
+			     cases[i].url);
+		cr_expect_eq(push_url_server(cases[i].url), strlen(cases[i].server), "%s",
+			     cases[i].url);
+	}
 	buf_fini(&why);
 }
 

@@ -101,16 +101,9 @@ static void add_field(struct buf *dst, const char *key, const char *text, uint64
 
 static void add_time(struct buf *dst)
 {
-	uint64_t now_ns = time_wall_ns();
-	time_t seconds = (time_t)(now_ns / NS_PER_SECOND);
-	char text[32], with_ms[48];
-	struct tm tm = { 0 };
+	char text[TIME_TEXT_BYTES];
 
-	gmtime_r(&seconds, &tm);
-	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
-	snprintf(with_ms, sizeof(with_ms), "%s.%03uZ", text,
-		 (unsigned int)(now_ns % NS_PER_SECOND / 1000000));
-	add_field(dst, "time", with_ms, 0);
+	add_field(dst, "time", time_text_ms(text, time_wall_ns()), 0);
 }
 
 /* Names of targets are in a message: it is one line, whatever they hold. */

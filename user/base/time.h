@@ -39,4 +39,8 @@ static inline int time_poll_ms(uint64_t now_ns, uint64_t end_ns, int max_ms)
 	return ms < (uint64_t)max_ms ? (int)ms : max_ms;
 }
 
+/* Unix time as RFC 3339 has it: 2026-11-29T13:37:12.042Z. */
+#define TIME_TEXT_BYTES 40
+const char *time_text_ms(char dst[TIME_TEXT_BYTES], uint64_t wall_ns);
+
 #endif

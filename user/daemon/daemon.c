@@ -35,6 +35,7 @@
 #define FIXED_CPUS 32
 #define CPU_BYTES (512ULL << 10) /* of each possible CPU above those */
 #define PUSH_BYTES (6ULL << 20) /* libcurl, and the certificates that it trusts */
+#define NOTIFY_BYTES (2ULL << 20) /* the notifications that wait */
 #define CALL_KEYS 2048 /* of one process: the tables have room for eight workers with as many */
 #define PAGES_BYTES (16ULL << 20) /* --memory: its maps, the pages of the sample, their stacks */
 #define CALLS_BYTES (10ULL << 20) /* --gpu: its maps, and the tables of calls */
@@ -345,7 +346,7 @@ static void loop(struct daemon *daemon, int signal_fd)
 		pages_run(daemon, now_ns);
 		daemon_deaths_run(daemon, now_ns);
 		daemon_stalls_run(daemon, now_ns);
-		push_watch(daemon);
+		pushers_watch(daemon);
 		refusals_log(daemon, now_ns);
 		if ((daemon->http && http_is_pending(daemon->http)) || calls_run(daemon, now_ns))
 			ms = 0;
@@ -400,8 +401,10 @@ static void memory_share(struct daemon *daemon)
 	if (!bytes)
 		bytes = MEMORY_BYTES + of_cpus +
 			(daemon->options->capture.session.pages ? PAGES_BYTES : 0);
-	if (daemon->options->push.url)
+	if (daemon->options->push.url || daemon->options->notify.url)
 		fixed += PUSH_BYTES;
+	if (daemon->options->notify.url)
+		fixed += NOTIFY_BYTES;
 	if (daemon->options->capture.session.gpu)
 		fixed += CALLS_BYTES;
 	if (daemon->options->capture.session.pages)
@@ -665,10 +668,12 @@ int daemon_run(struct daemon_options *options, int argc, char *const argv[])
 	memory_share(&daemon);
 	status = push_start(&daemon);
 	if (!status)
+		status = notify_start(&daemon);
+	if (!status)
 		status = folder_open(&daemon);
 	if (!status)
 		status = run(&daemon, signal_fd);
-	push_end(&daemon);
+	pushers_end(&daemon);
 	http_close(daemon.http);
 	buf_fini(&daemon.metrics);
 	if (daemon.sampler.options) {

@@ -112,11 +112,31 @@ struct daemon_totals {
 	uint64_t failed_in_a_row;
 };
 
+/* The names of a destination in flags, in the log and in metrics. */
+struct push_words {
+	const char *flag, *token_flag, *ca_flag;
+	const char *begun, *failed, *dropped, *again, *left; /* messages of the log */
+	const char *things, *done; /* "profiles", "pushed": in fields of the log and in metrics */
+	const char *metric; /* "push": a part of the names of metrics */
+	bool hides_path; /* the path of the URL may be a secret: the log does not show it */
+};
+
+/* --push, or --notify: a server, and the thread that sends to it. */
 struct daemon_push {
-	struct pusher *pusher; /* NULL: nothing is pushed */
+	const struct push_words *words;
+	struct pusher *pusher; /* NULL: nothing is sent */
 	struct pusher_options options;
 	struct pusher_stats said; /* the counts that were logged */
+	char url[PUSH_URL_MAX + 1]; /* as the log shows it */
 	char host[HOST_NAME_BYTES];
+};
+
+/* --notify. */
+struct daemon_notify {
+	struct daemon_push push;
+	int lines_fd; /* a memory file, where a child puts notifications as lines; -1: none runs */
+	off_t lines_at; /* of the next line; the parent takes it, the child writes it */
+	uint64_t nr_taken; /* lines of this child that were taken */
 };
 
 /* --gpu. The kernel counts from the start of each process. */
@@ -140,6 +160,12 @@ struct daemon_calls {
 	uint64_t look_ns;
 };
 
+/* The work of a child that writes deaths. */
+struct deaths_done {
+	size_t nr_written; /* folders */
+	size_t nr_logged; /* lines of the log; each has a notification */
+};
+
 /* --watch. */
 struct daemon_deaths {
 	struct deaths seen;
@@ -147,7 +173,7 @@ struct daemon_deaths {
 	pid_t pid; /* of the child that writes; 0: none runs */
 	uint64_t child_ns; /* when it was started */
 	size_t nr_given; /* deaths that the child writes */
-	size_t *nr_written; /* those that it has written; the child shares this number */
+	struct deaths_done *done; /* the child shares it */
 	uint64_t
 		nr_not_written; /* deaths over the limits of an hour, or that the child could not write */
 	uint64_t sum_ns,
@@ -192,6 +218,7 @@ struct daemon {
 	uint64_t sampling_bytes, writer_bytes; /* of all memory but the writer's; the rest */
 	struct memory_watch memory;
 	struct daemon_push push;
+	struct daemon_notify notify;
 	struct process_choice choice; /* what is written */
 	struct process_filter filter; /* choice in force */
 	struct remote_profiles remote; /* requests of HTTP clients */
@@ -330,9 +357,34 @@ void split_push(struct daemon *daemon, uint64_t pods);
 int push_start(struct daemon *daemon);
 /* A set was written; its path is without suffix. calls: it has files of calls. */
 void push_written(struct daemon *daemon, const struct push_item *what, bool calls);
-void push_watch(struct daemon *daemon); /* must be called often; logs failures and successes */
-void push_end(struct daemon *daemon); /* pushes the queue for some seconds */
-void push_metrics(struct buf *dst, struct daemon *daemon);
+
+/* daemon_notify.c. Without --notify these do nothing. An exit status. */
+int notify_start(struct daemon *daemon);
+/*
+ * A notification is begun here; the caller adds keys, calls notification_end(), and sends it, or, in a child, puts it.
+ * Both free the text.
+ */
+void notify_begin(const struct daemon *daemon, struct buf *dst, const char *event, const char *why,
+		  uint64_t wall_ns);
+void notify_send(struct daemon *daemon, struct buf *text);
+void notify_child_put(struct daemon *daemon, struct buf *text);
+/* The parent calls these before it forks the child, often while it runs, and when it has ended. */
+void notify_child_open(struct daemon *daemon);
+void notify_child_take(struct daemon *daemon);
+void notify_child_close(struct daemon *daemon,
+			uint64_t nr); /* nr: that the child should have put */
+extern const struct counter notify_counters[];
+void notify_stats(const struct daemon *daemon, struct stats_reasons *dst);
+
+/*
+ * daemon_pushers.c, for both. The caller sets the fields of push->options that are not in options. An exit status. The
+ * others do nothing without --push and --notify.
+ */
+int daemon_push_start(struct daemon_push *push, const struct push_words *words,
+		      const struct push_options *options);
+void pushers_watch(struct daemon *daemon); /* must be called often; logs failures and successes */
+void pushers_end(struct daemon *daemon); /* sends what waits, for some seconds */
+void pushers_metrics(struct buf *dst, const struct daemon *daemon);
 
 /* daemon_refusals.c. The log has a row of sampler.reader.refusals once an hour at most. */
 void refusals_metrics(struct buf *dst, struct daemon *daemon);

@@ -20,6 +20,7 @@
 
 #include "base/background.h"
 #include "base/buf.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "base/time.h"
@@ -28,6 +29,7 @@
 #include "proc/ranks.h"
 #include "profile/aggregate.h"
 #include "profile/profile.h"
+#include "watch/notification.h"
 
 #define LEARN_NS (NS_PER_SECOND / 20) /* of a job that learns processes */
 #define CHILD_NS (60 * NS_PER_SECOND) /* the limit of a child */
@@ -67,8 +69,8 @@ void daemon_deaths_open(struct daemon *daemon)
 {
 	if (!daemon->options->capture.session.deaths)
 		return;
-	daemon->deaths.nr_written = mmap(NULL, sizeof(*daemon->deaths.nr_written),
-					 PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	daemon->deaths.done = mmap(NULL, sizeof(*daemon->deaths.done), PROT_READ | PROT_WRITE,
+				   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	deaths_init(&daemon->deaths.seen, &daemon->sampler);
 	daemon->deaths.seen.wants = wants;
 	daemon->deaths.seen.arg = daemon;
@@ -122,6 +124,26 @@ static void death_log(const struct death *death, const struct buf *sentence, con
 		  sizeof(fields) / sizeof(fields[0]) - (folder ? 0 : 1));
 }
 
+static void death_notify(struct daemon *daemon, const struct death *death,
+			 const struct profile *profile, const struct buf *sentence,
+			 const struct buf *summary, const char *folder)
+{
+	char reason[DEATH_SIGNAL_BYTES], by[BPFPROF_COMM_LEN + 1];
+	struct buf text;
+
+	if (!daemon->options->notify.url)
+		return;
+	death_by(by, death);
+	notify_begin(daemon, &text, "death", sentence->data, death->wall_ns);
+	notification_text(&text, "signal", death_reason(reason, death));
+	notification_text(&text, "by", by);
+	json_key_number(&text, "pid", death->pid);
+	notification_process(&text, profile, death_process(profile));
+	notification_text(&text, "folder", folder);
+	notification_end(&text, summary->data);
+	notify_child_put(daemon, &text);
+}
+
 static int death_write(struct daemon *daemon, const struct death *death)
 {
 	struct buf sentence = { .max = MAX_TEXT }, summary = { .max = MAX_TEXT },
@@ -144,8 +166,11 @@ static int death_write(struct daemon *daemon, const struct death *death)
 	if (!err)
 		err = watch_folder_write(daemon, TEMPORARY, list, sizeof(list) / sizeof(list[0]),
 					 &name);
-	if (!buf_error(&sentence))
+	if (!buf_error(&sentence)) {
 		death_log(death, &sentence, err ? NULL : name.data);
+		daemon->deaths.done->nr_logged++;
+		death_notify(daemon, death, &profile, &sentence, &summary, err ? NULL : name.data);
+	}
 	buf_fini(&sentence);
 	buf_fini(&summary);
 	buf_fini(&name);
@@ -165,25 +190,31 @@ static void child_main(struct daemon *daemon, struct death *const deaths[], size
 			log_warn("%s: the death of pid %u is not written: %s", daemon->output,
 				 deaths[i]->pid, strerror(-err));
 		else
-			++*daemon->deaths.nr_written;
+			daemon->deaths.done->nr_written++;
 	}
 	watch_folders_prune(daemon);
 	_exit(0);
 }
 
 /* Whatever has ended it, the deaths that it has not written are counted. */
-static void child_ended(struct daemon_deaths *deaths)
+static void child_ended(struct daemon *daemon)
 {
+	struct daemon_deaths *deaths = &daemon->deaths;
+
 	deaths->pid = 0;
-	deaths->nr_not_written += deaths->nr_given - *deaths->nr_written;
+	deaths->nr_not_written += deaths->nr_given - deaths->done->nr_written;
+	notify_child_close(daemon, deaths->done->nr_logged);
 }
 
-static void child_watch(struct daemon_deaths *deaths, uint64_t now_ns)
+static void child_watch(struct daemon *daemon, uint64_t now_ns)
 {
+	struct daemon_deaths *deaths = &daemon->deaths;
+
 	if (!deaths->pid)
 		return;
+	notify_child_take(daemon);
 	if (waitpid(deaths->pid, NULL, WNOHANG))
-		child_ended(deaths);
+		child_ended(daemon);
 	else if (now_ns > deaths->child_ns + CHILD_NS)
 		kill(deaths->pid, SIGKILL);
 }
@@ -193,9 +224,25 @@ static uint64_t without_folder(const struct daemon_deaths *deaths)
 	return deaths->nr_not_written + deaths->seen.nr_not_written;
 }
 
-/* One line for all deaths without a folder since the last such line. */
-static void sum_log(struct daemon_deaths *deaths, uint64_t now_ns, bool at_once)
+static void sum_notify(struct daemon *daemon, uint64_t nr, uint64_t all)
 {
+	struct buf text;
+	char why[64];
+
+	if (!daemon->options->notify.url)
+		return;
+	snprintf(why, sizeof(why), "%" PRIu64 " more processes died, without a folder", nr);
+	notify_begin(daemon, &text, "more_deaths", why, time_wall_ns());
+	json_key_number(&text, "deaths", nr);
+	json_key_number(&text, "all_deaths", all);
+	notification_end(&text, NULL);
+	notify_send(daemon, &text);
+}
+
+/* One line for all deaths without a folder since the last such line. */
+static void sum_log(struct daemon *daemon, uint64_t now_ns, bool at_once)
+{
+	struct daemon_deaths *deaths = &daemon->deaths;
 	uint64_t nr = without_folder(deaths) - deaths->nr_summed;
 	const struct log_field fields[] = {
 		{ .key = "deaths", .number = nr },
@@ -208,6 +255,7 @@ static void sum_log(struct daemon_deaths *deaths, uint64_t now_ns, bool at_once)
 	deaths->nr_summed += nr;
 	log_event(LOG_INFO, "more processes died, without a folder", fields,
 		  sizeof(fields) / sizeof(fields[0]));
+	sum_notify(daemon, nr, deaths->seen.nr_deaths);
 }
 
 /* The deaths that may be written now; the others are freed. */
@@ -242,15 +290,16 @@ static void deaths_write(struct daemon *daemon, uint64_t now_ns)
 		return;
 	deaths->child_ns = now_ns;
 	deaths->nr_given = nr;
-	if (deaths->nr_written == MAP_FAILED) {
+	if (deaths->done == MAP_FAILED) {
 		deaths->nr_not_written += nr;
 	} else {
-		*deaths->nr_written = 0;
+		*deaths->done = (struct deaths_done){ 0 };
+		notify_child_open(daemon);
 		deaths->pid = fork();
 		if (!deaths->pid)
 			child_main(daemon, list, nr);
 		if (deaths->pid < 0)
-			child_ended(deaths);
+			child_ended(daemon);
 	}
 	for (i = 0; i < nr; i++)
 		death_free(list[i]);
@@ -262,8 +311,8 @@ void daemon_deaths_run(struct daemon *daemon, uint64_t now_ns)
 
 	if (!daemon->options->capture.session.deaths)
 		return;
-	child_watch(deaths, now_ns);
-	sum_log(deaths, now_ns, false);
+	child_watch(daemon, now_ns);
+	sum_log(daemon, now_ns, false);
 	learn_some(daemon);
 	/* The child is a fork: no job may be half done. Beside the writer there would be a third copy of the memory. */
 	if (deaths->pid || daemon->writer.pid || !deaths->seen.nr_waiting ||
@@ -279,7 +328,7 @@ bool daemon_deaths_last(struct daemon *daemon)
 
 	if (!daemon->options->capture.session.deaths)
 		return false;
-	child_watch(deaths, time_monotonic_ns());
+	child_watch(daemon, time_monotonic_ns());
 	if (!deaths->pid && deaths->seen.nr_waiting)
 		deaths_write(daemon, time_monotonic_ns());
 	return deaths->pid;
@@ -298,10 +347,10 @@ void daemon_deaths_end(struct daemon *daemon, int signal_fd)
 	}
 	if (deaths->pid) {
 		kill(deaths->pid, SIGKILL);
-		child_ended(deaths);
+		child_ended(daemon);
 	}
 	deaths->nr_not_written += deaths->seen.nr_waiting;
-	sum_log(deaths, time_monotonic_ns(), true);
+	sum_log(daemon, time_monotonic_ns(), true);
 }
 
 void daemon_deaths_close(struct daemon *daemon)
@@ -323,6 +372,12 @@ void daemon_deaths_metrics(struct buf *dst, const struct daemon *daemon)
 	for (i = 0; i < counts->nr; i++)
 		buf_printf(dst, "bpfprof_deaths_total{signal=\"%s\",by=\"%s\"} %" PRIu64 "\n",
 			   counts->rows[i].reason, counts->rows[i].by, counts->rows[i].nr);
+	buf_add_str(dst,
+		    "# HELP bpfprof_pod_deaths_total The same by pod, of the 128 pods with the "
+		    "last deaths.\n# TYPE bpfprof_pod_deaths_total counter\n");
+	for (i = 0; i < counts->nr_pods; i++)
+		buf_printf(dst, "bpfprof_pod_deaths_total{watched_pod=\"%s\"} %" PRIu64 "\n",
+			   counts->pods[i].pod, counts->pods[i].nr);
 	buf_printf(dst,
 		   "# HELP bpfprof_deaths_not_written_total Deaths without a folder.\n"
 		   "# TYPE bpfprof_deaths_not_written_total counter\n"

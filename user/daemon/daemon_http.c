@@ -102,6 +102,7 @@ static void stats_now(struct daemon *daemon, struct run_stats *stats)
 		deaths_stats(&daemon->deaths.seen, &stats->walk);
 		stalls_stats(&daemon->stalls.seen, &stats->walk);
 	}
+	notify_stats(daemon, &stats->walk);
 	stats_add_samples(stats, counted);
 	for (i = 0; i < 2; i++) {
 		if (!intervals[i]->aggregate)
@@ -274,7 +275,7 @@ static void metrics(struct daemon *daemon, struct http_reply *reply)
 		writing_metrics(text, daemon);
 		daemon_deaths_metrics(text, daemon);
 		daemon_stalls_metrics(text, daemon);
-		push_metrics(text, daemon);
+		pushers_metrics(text, daemon);
 		http_metrics(text, daemon);
 		if (daemon->options->tokens.nr || daemon->options->socket)
 			remote_profile_metrics(text, daemon);

@@ -177,6 +177,7 @@ static const struct flag rows[] = {
 	  "this long (300s), too: folders stall-...; 0 for none",
 	  FLAG_DURATION, AT(stall_ns), .initial = STALL_NS,
 	  .refusal = "stall must be a number of seconds, or one like 30s, 5m, 2h" },
+	FLAG_GROUP(notify_flags, struct daemon_options, notify),
 	{ "wall", NULL, "all time of threads, running and waiting, and what\nthey wait for",
 	  FLAG_SET, AT(capture.session.waits), .min = SESSION_WALL },
 	{ "parked", NULL, "--wall: stacks of idle pool threads and pollers too,\nnot only [parked]",
@@ -221,11 +222,12 @@ static const struct flag rows[] = {
 	{ .type = FLAG_END },
 };
 
-static int check_push_url(void *object, struct buf *error)
+static int check_urls(void *object, struct buf *error)
 {
 	const struct daemon_options *options = object;
 
-	return push_options_check_url(&options->push, error);
+	return push_options_check_url(&options->push, error)
+		       ?: notify_options_check_url(&options->notify, error);
 }
 
 static const struct flag_rule rules[] = {
@@ -239,11 +241,14 @@ static const struct flag_rule rules[] = {
 	{ "push-tenant-file push-basic-auth-file push-bearer-token-file push-ca-file push-label",
 	  FLAG_NEEDS, "push",
 	  .sentence = "--push is missing: the other --push flags need its server" },
+	{ "notify", FLAG_NEEDS, "watch", .sentence = "--notify: sends deaths, add --watch" },
+	{ "notify-token-file notify-ca-file", FLAG_NEEDS, "notify",
+	  .sentence = "--notify is missing: the other --notify flags need its server" },
 	{ "push-basic-auth-file", FLAG_EXCLUDES, "push-bearer-token-file",
 	  .sentence =
 		  "--push-basic-auth-file and --push-bearer-token-file: only one of them can be "
 		  "sent" },
-	{ .check = check_push_url },
+	{ .check = check_urls },
 	{ 0 },
 };
 

@@ -33,7 +33,7 @@ struct daemon_options {
 	char *config; /* a file with more variables (options/config.h), or NULL */
 	char *listen; /* ADDRESS:PORT or "none"; NULL: the default */
 	char *socket; /* a Unix socket whose clients may ask about their own pod, or NULL */
-	struct push_options push;
+	struct push_options push, notify;
 	struct tokens tokens; /* clients must send one of them; none: no remote profiling */
 	struct process_choice choice; /* the processes that are written */
 	enum log_format log_format;

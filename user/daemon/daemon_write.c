@@ -200,6 +200,7 @@ static void interval_stats(struct daemon *daemon, struct run_stats *stats)
 		deaths_stats(&daemon->deaths.seen, &now.walk);
 		stalls_stats(&daemon->stalls.seen, &now.walk);
 	}
+	notify_stats(daemon, &now.walk);
 	sampler_own_usage(&daemon->sampler, &now);
 	if (!getrusage(RUSAGE_CHILDREN, &children))
 		now.cpu_seconds +=

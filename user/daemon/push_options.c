@@ -46,13 +46,34 @@ const struct flag push_flags[] = {
 	{ .type = FLAG_END },
 };
 
-int push_options_check_url(const struct push_options *options, struct buf *error)
+const struct flag notify_flags[] = {
+	{ "notify", "URL", "--watch: send each death there too, as JSON (HTTP POST)", FLAG_TEXT,
+	  AT(url) },
+	{ "notify-token-file", "FILE", "a bearer token for it", FILE_ROW(bearer_file) },
+	{ "notify-ca-file", "FILE", "certificates that it is trusted by, instead of the\nsystem's",
+	  FILE_ROW(ca_file) },
+	{ .type = FLAG_END },
+};
+
+static int check_url(const char *url, const char *flag, bool query, const char *secrets,
+		     struct buf *error)
 {
-	if (!options->url)
+	if (!url)
 		return 0;
-	buf_add_str(error, "--push: the URL ");
-	if (push_url_check(options->url, error))
+	buf_printf(error, "%s: the URL ", flag);
+	if (push_url_check(url, query, secrets, error))
 		return -EINVAL;
 	buf_reset(error);
 	return 0;
+}
+
+int push_options_check_url(const struct push_options *options, struct buf *error)
+{
+	return check_url(options->url, "--push", false, "--push-basic-auth-file", error);
+}
+
+/* Many receivers of such requests have a query in their URL. */
+int notify_options_check_url(const struct push_options *options, struct buf *error)
+{
+	return check_url(options->url, "--notify", true, "--notify-token-file", error);
 }

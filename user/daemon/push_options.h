@@ -2,7 +2,7 @@
 #ifndef BPFPROF_DAEMON_PUSH_OPTIONS_H
 #define BPFPROF_DAEMON_PUSH_OPTIONS_H
 
-/* The flags --push* of `bpfprof daemon`. */
+/* The flags --push* and --notify* of `bpfprof daemon`. */
 
 #include <stddef.h>
 
@@ -11,7 +11,7 @@
 struct buf;
 
 struct push_options {
-	char *url; /* or NULL: nothing is pushed */
+	char *url; /* or NULL: nothing is sent */
 	char *tenant_file, *basic_file, *bearer_file, *ca_file; /* or NULL */
 	char **labels; /* NAME=VALUE */
 	size_t nr_labels;
@@ -19,13 +19,14 @@ struct push_options {
 	size_t queue;
 };
 
-/* Rows of a push_options. */
-extern const struct flag push_flags[];
+/* Rows of a push_options. notify_flags sets neither tenant_file, basic_file, labels, timeout_ms nor queue. */
+extern const struct flag push_flags[], notify_flags[];
 
 /*
  * 0, or -EINVAL with a sentence added to error. The parser of flags repeats a wrong value in its
  * message; this does not, as a wrong URL may have a password in it.
  */
 int push_options_check_url(const struct push_options *options, struct buf *error);
+int notify_options_check_url(const struct push_options *options, struct buf *error);
 
 #endif

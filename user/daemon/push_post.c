@@ -33,6 +33,7 @@ const char *push_outcome_name(enum push_outcome outcome)
 #define CURL_DISABLE_TYPECHECK /* its macros have the names of the functions */
 #include <curl/curl.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -41,6 +42,7 @@ const char *push_outcome_name(enum push_outcome outcome)
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/library.h"
+#include "daemon/push_queue.h"
 #include "daemon/push_request.h"
 
 #define LIBRARY "libcurl.so.4"
@@ -62,6 +64,7 @@ static struct {
 	typeof(curl_global_init) *global_init;
 	typeof(curl_slist_append) *slist_append;
 	typeof(curl_slist_free_all) *slist_free_all;
+	unsigned int nr_open;
 } lib;
 
 static const struct library_function functions[] = {
@@ -85,13 +88,20 @@ struct push_post {
 
 /* One request. */
 struct transfer {
-	int fd;
+	int fd; /* -1: the body is sent */
+	const char *body;
 	off_t at, size;
 	size_t answered; /* bytes */
 	const atomic_bool *stop;
 	struct curl_slist *headers;
 	struct buf tenant, bearer, basic; /* to be wiped */
 };
+
+static void library_leave(void)
+{
+	if (!--lib.nr_open)
+		lib.global_cleanup();
+}
 
 int push_post_open(struct push_post **ret, const struct push_access *access)
 {
@@ -101,14 +111,15 @@ int push_post_open(struct push_post **ret, const struct push_access *access)
 
 	if (err)
 		return err;
-	if (lib.global_init(CURL_GLOBAL_DEFAULT))
+	if (!lib.nr_open && lib.global_init(CURL_GLOBAL_DEFAULT))
 		return -ENOMEM;
+	lib.nr_open++;
 	post = calloc(1, sizeof(*post));
 	if (post)
 		post->curl = lib.easy_init();
 	if (!post || !post->curl) {
 		free(post);
-		lib.global_cleanup();
+		library_leave();
 		return -ENOMEM;
 	}
 	post->access = access;
@@ -122,16 +133,22 @@ void push_post_close(struct push_post *post)
 		return;
 	lib.easy_cleanup(post->curl);
 	free(post);
-	lib.global_cleanup();
+	library_leave();
 }
 
 static size_t on_read(char *dst, size_t size, size_t nr, void *arg)
 {
 	struct transfer *transfer = arg;
 	size_t left = (size_t)(transfer->size - transfer->at);
+	size_t want = size * nr < left ? size * nr : left;
 	ssize_t n;
 
-	n = pread(transfer->fd, dst, size * nr < left ? size * nr : left, transfer->at);
+	if (transfer->fd < 0) {
+		memcpy(dst, transfer->body + transfer->at, want);
+		transfer->at += (off_t)want;
+		return want;
+	}
+	n = pread(transfer->fd, dst, want, transfer->at);
 	/*
 	 * The file is shorter than its size a moment ago. No program shortens it, so the disk has
 	 * failed.
@@ -204,8 +221,11 @@ static int secret_make(struct buf *dst, const char *prefix, const char *path)
 
 static int headers_make(struct transfer *transfer, const struct push_access *access)
 {
-	int err = header_add(transfer, "Content-Type: application/octet-stream");
+	char type[64];
+	int err;
 
+	snprintf(type, sizeof(type), "Content-Type: %s", access->content_type);
+	err = header_add(transfer, type);
 	/* Without this, a server that never answers 100 would cost a second each time. */
 	if (!err)
 		err = header_add(transfer, "Expect:");
@@ -335,7 +355,8 @@ static const char *words_of_error(CURLcode code)
 {
 	switch (code) {
 	case CURLE_PEER_FAILED_VERIFICATION:
-		return "its certificate is not trusted (--push-ca-file) or not of this name";
+		return "its certificate is not of this name, or not trusted (--push-ca-file, "
+		       "--notify-ca-file)";
 	case CURLE_SSL_CONNECT_ERROR:
 		return "no TLS connection: does the server speak http:// only?";
 	default:
@@ -373,26 +394,43 @@ static void send_prepared(struct push_post *post, struct transfer *transfer,
 			after < RETRY_AFTER_MAX_S ? (unsigned int)after : RETRY_AFTER_MAX_S;
 }
 
-void push_post_send(struct push_post *post, const char *url, const char *path,
+/* False: the file cannot be read. */
+static bool transfer_open(struct transfer *transfer, const struct push_item *item,
+			  struct push_result *ret)
+{
+	struct stat st;
+
+	transfer->fd = -1;
+	if (!item->path) {
+		transfer->body = item->body;
+		transfer->size = (off_t)strlen(item->body);
+		return true;
+	}
+	transfer->fd = open(item->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (transfer->fd < 0 || fstat(transfer->fd, &st) || !S_ISREG(st.st_mode)) {
+		ret->outcome = transfer->fd < 0 && errno == ENOENT ? PUSH_GONE : PUSH_FILE;
+		ret->why = "it cannot be read";
+		return false;
+	}
+	transfer->size = st.st_size;
+	return true;
+}
+
+void push_post_send(struct push_post *post, const char *url, const struct push_item *item,
 		    const atomic_bool *stop, struct push_result *ret)
 {
 	struct transfer transfer = { .stop = stop };
-	struct stat st;
 	int err;
 
 	*ret = (struct push_result){ 0 };
 	buf_init(&transfer.tenant, PUSH_SECRET_MAX + 64);
 	buf_init(&transfer.bearer, PUSH_SECRET_MAX + 64);
 	buf_init(&transfer.basic, PUSH_SECRET_MAX + 64);
-	transfer.fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	if (transfer.fd < 0 || fstat(transfer.fd, &st) || !S_ISREG(st.st_mode)) {
-		ret->outcome = transfer.fd < 0 && errno == ENOENT ? PUSH_GONE : PUSH_FILE;
-		ret->why = "it cannot be read";
+	if (!transfer_open(&transfer, item, ret)) {
 		transfer_fini(&transfer);
 		return;
 	}
-	transfer.size = st.st_size;
-	ret->bytes = (unsigned long long)st.st_size;
+	ret->bytes = (unsigned long long)transfer.size;
 	err = headers_make(&transfer, post->access);
 	if (err) {
 		ret->outcome = PUSH_CREDENTIALS;
@@ -420,12 +458,12 @@ void push_post_close(struct push_post *post)
 	(void)post;
 }
 
-void push_post_send(struct push_post *post, const char *url, const char *path,
+void push_post_send(struct push_post *post, const char *url, const struct push_item *item,
 		    const atomic_bool *stop, struct push_result *ret)
 {
 	(void)post;
 	(void)url;
-	(void)path;
+	(void)item;
 	(void)stop;
 	*ret = (struct push_result){ .outcome = PUSH_BROKEN };
 }

@@ -3,7 +3,7 @@
 #define BPFPROF_DAEMON_PUSH_POST_H
 
 /*
- * One HTTP POST of a file, over libcurl. Without libcurl (make PUSH=0) push_post_open() fails.
+ * One HTTP POST of a file or a text, over libcurl. Without libcurl (make PUSH=0) push_post_open() fails.
  * Redirects are not followed, so that credentials are sent to the configured server only. The status
  * of the answer decides; little of its body is read.
  */
@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+struct push_item;
 struct push_post;
 
 /* All but the first are failures. push_outcome_name() is the reason in /metrics. */
@@ -28,8 +29,8 @@ enum push_outcome {
 	PUSH_REFUSED, /* any other 4xx: trying again is of no use */
 	PUSH_SERVER, /* 5xx */
 	PUSH_CREDENTIALS, /* a file with credentials cannot be read */
-	PUSH_FILE, /* the profile cannot be read */
-	PUSH_GONE, /* retention has removed the profile */
+	PUSH_FILE, /* the file cannot be read */
+	PUSH_GONE, /* retention has removed the file */
 	PUSH_STOPPED, /* the daemon ends */
 	PUSH_NR_OUTCOMES
 };
@@ -39,6 +40,7 @@ const char *push_outcome_name(enum push_outcome outcome);
 struct push_access {
 	const char *tenant_file, *basic_file, *bearer_file;
 	const char *ca_file; /* certificates to trust, instead of the system's */
+	const char *content_type;
 	unsigned int timeout_ms; /* of a whole request */
 };
 
@@ -47,15 +49,18 @@ struct push_result {
 	int status; /* of HTTP, 0: no answer came */
 	unsigned int retry_after_s; /* asked for by the server; 0: not */
 	const char *why; /* static text, or NULL */
-	unsigned long long bytes; /* of the file */
+	unsigned long long bytes; /* of the body */
 };
 
-/* 0, -ENOMEM, -ELIBACC: libcurl cannot be loaded, -EOPNOTSUPP: built with PUSH=0. No other thread may use libcurl meanwhile. */
+/*
+ * 0, -ENOMEM, -ELIBACC: libcurl cannot be loaded, -EOPNOTSUPP: built with PUSH=0. One thread opens and closes all. No
+ * other thread may use libcurl while the first one is opened or the last one is closed.
+ */
 int push_post_open(struct push_post **ret, const struct push_access *access);
 void push_post_close(struct push_post *post); /* NULL is fine */
 
 /* Ends within a second of *stop with PUSH_STOPPED. One thread only may call it. */
-void push_post_send(struct push_post *post, const char *url, const char *path,
+void push_post_send(struct push_post *post, const char *url, const struct push_item *item,
 		    const atomic_bool *stop, struct push_result *ret);
 
 #endif

@@ -28,6 +28,7 @@ int push_item_init(struct push_item *item, const char *path, const char *namespa
 void push_item_fini(struct push_item *item)
 {
 	free(item->path);
+	free(item->body);
 	free(item->namespace);
 	free(item->pod);
 	*item = (struct push_item){ 0 };

@@ -3,22 +3,23 @@
 #define BPFPROF_DAEMON_PUSH_QUEUE_H
 
 /*
- * Profiles that wait to be pushed, the oldest first. It has the names of files, not their bytes, so that
- * it stays small while a server is down. A full queue evicts the oldest, as people look for the newest
- * ones. The caller has a lock.
+ * Profiles and notices that wait to be sent, the oldest first. It has the names of files, not their bytes, so that
+ * it stays small while a server is down; a notice is a short text. A full queue evicts the oldest, as people look for
+ * the newest ones. The caller has a lock.
  */
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* A file; the item owns its strings. */
+/* A file, or a text; the item owns its strings. */
 struct push_item {
-	char *path;
+	char *path; /* or NULL */
+	char *body; /* is sent if there is no path */
 	char *namespace, *pod; /* NULL: the profile is of the node, or of the rest without pods */
 	uint64_t start, until; /* Unix time */
 };
 
-/* Copies the strings. 0, or -ENOMEM and item is empty. */
+/* Of a file. Copies the strings. 0, or -ENOMEM and item is empty. */
 int push_item_init(struct push_item *item, const char *path, const char *namespace,
 		   const char *pod);
 void push_item_fini(struct push_item *item);

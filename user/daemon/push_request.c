@@ -22,16 +22,27 @@ static int refuse(struct buf *why, const char *text)
 	return -EINVAL;
 }
 
-int push_url_check(const char *url, struct buf *why)
+/* NULL: there is no scheme in front of it. */
+static const char *host_of(const char *url)
 {
-	const char *host, *c;
+	if (!strncasecmp(url, "http://", 7))
+		return url + 7;
+	return strncasecmp(url, "https://", 8) ? NULL : url + 8;
+}
+
+size_t push_url_server(const char *url)
+{
+	const char *host = host_of(url) ?: url;
+
+	return (size_t)(host - url) + strcspn(host, "/?#");
+}
+
+int push_url_check(const char *url, bool query, const char *secrets, struct buf *why)
+{
+	const char *host = host_of(url), *c;
 	size_t len;
 
-	if (!strncasecmp(url, "http://", 7))
-		host = url + 7;
-	else if (!strncasecmp(url, "https://", 8))
-		host = url + 8;
-	else
+	if (!host)
 		return refuse(why, "must begin with http:// or https://");
 	for (c = url; *c; c++)
 		if ((unsigned char)*c <= ' ' || (unsigned char)*c >= 0x7f || *c == '\\')
@@ -39,14 +50,16 @@ int push_url_check(const char *url, struct buf *why)
 	if (c - url > PUSH_URL_MAX)
 		return refuse(why, "is too long");
 	len = strcspn(host, "/?#");
-	if (memchr(host, '@', len))
-		return refuse(why, "must not hold a user or a password: everybody who sees the "
-				   "process sees them; use --push-basic-auth-file");
+	if (memchr(host, '@', len)) {
+		buf_add_str(why, "must not hold a user or a password: everybody who sees the "
+				 "process sees them; use ");
+		return refuse(why, secrets);
+	}
 	if (!len || *host == ':')
 		return refuse(why, "names no host");
-	if (strpbrk(host, "?#"))
+	if (!query && strpbrk(host, "?#"))
 		return refuse(why, "must end before a ? or #");
-	return 0;
+	return strchr(host, '#') ? refuse(why, "must end before a #") : 0;
 }
 
 static bool is_ours(const char *name, size_t len)

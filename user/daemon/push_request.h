@@ -3,11 +3,12 @@
 #define BPFPROF_DAEMON_PUSH_REQUEST_H
 
 /*
- * A request to Pyroscope: the URL of POST /ingest with its labels, and the credentials. grafana/pyroscope,
+ * A request: checks of its URL, and its credentials. To Pyroscope: the URL of POST /ingest with its labels. grafana/pyroscope,
  * docs/sources/reference-server-api describes /ingest: its parameter name is
  * APPLICATION{LABEL=VALUE,...} without any quoting.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,10 +28,13 @@ struct push_labels {
 };
 
 /*
- * A URL is http:// or https://, a host, and perhaps a path; no user, no password, no query. 0, or -EINVAL
- * with the reason added to why, which does not repeat the URL.
+ * A URL is http:// or https://, a host, and perhaps a path and, where it is allowed, a query; no user, no password.
+ * secrets: the flag of a file with credentials, for the reason. 0, or -EINVAL with the reason added to why, which does
+ * not repeat the URL.
  */
-int push_url_check(const char *url, struct buf *why);
+int push_url_check(const char *url, bool query, const char *secrets, struct buf *why);
+/* The length of SCHEME://HOST:PORT: the log shows no more of a URL whose path may be a secret. */
+size_t push_url_server(const char *url);
 /* NAME=VALUE whose name is a valid label that bpfprof does not set itself. 0 or -EINVAL. */
 int push_label_check(const char *label);
 

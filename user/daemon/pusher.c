@@ -24,6 +24,7 @@ struct pusher {
 	struct push_queue queue;
 	bool sending;
 	bool drain; /* do not wait before the next try */
+	uint64_t drain_failures; /* more failures in a row than these end the drain */
 	struct pusher_stats stats;
 };
 
@@ -54,11 +55,14 @@ static void send_one(struct pusher *pusher, const struct push_item *item, struct
 	struct buf url;
 
 	buf_init(&url, REQUEST_MAX);
-	push_url_make(&url, pusher->options->url, &pusher->options->labels, item);
+	if (pusher->options->as_is)
+		buf_add_str(&url, pusher->options->url);
+	else
+		push_url_make(&url, pusher->options->url, &pusher->options->labels, item);
 	if (buf_error(&url))
 		*ret = (struct push_result){ .outcome = PUSH_FILE, .why = "its URL is too long" };
 	else
-		push_post_send(pusher->post, url.data, item->path, &pusher->stop, ret);
+		push_post_send(pusher->post, url.data, item, &pusher->stop, ret);
 	buf_fini(&url);
 }
 
@@ -100,7 +104,7 @@ static bool result_take(struct pusher *pusher, const struct push_result *result)
 	stats->last_failure = *result;
 	if (is_final(result->outcome, &drop)) {
 		stats->dropped[drop]++;
-		/* A server that refuses a profile can be reached. */
+		/* A server that refuses an item can be reached. */
 		if (result->outcome == PUSH_REFUSED)
 			stats->failures = 0;
 		return true;
@@ -211,25 +215,29 @@ void pusher_stats_get(struct pusher *pusher, struct pusher_stats *ret)
 	pthread_mutex_unlock(&pusher->lock);
 }
 
-void pusher_drain(struct pusher *pusher, unsigned int timeout_ms)
+void pusher_drain_begin(struct pusher *pusher)
 {
-	uint64_t end = time_monotonic_ns() + timeout_ms * 1000000ULL, failed = 0, now = 0;
-	struct timespec at = { .tv_sec = (time_t)(end / NS_PER_SECOND),
-			       .tv_nsec = (long)(end % NS_PER_SECOND) };
-
 	pthread_mutex_lock(&pusher->lock);
 	/*
 	 * A running try may fail for a reason that is over by now: the result of the next one
 	 * counts.
 	 */
-	failed = pusher->stats.failures + pusher->sending;
+	pusher->drain_failures = pusher->stats.failures + pusher->sending;
 	pusher->drain = true;
 	pthread_cond_broadcast(&pusher->changed);
-	while ((pusher->queue.nr || pusher->sending) && now <= failed) {
+	pthread_mutex_unlock(&pusher->lock);
+}
+
+void pusher_drain_wait(struct pusher *pusher, uint64_t until_ns)
+{
+	struct timespec at = { .tv_sec = (time_t)(until_ns / NS_PER_SECOND),
+			       .tv_nsec = (long)(until_ns % NS_PER_SECOND) };
+
+	pthread_mutex_lock(&pusher->lock);
+	while ((pusher->queue.nr || pusher->sending) &&
+	       pusher->stats.failures <= pusher->drain_failures)
 		if (pthread_cond_timedwait(&pusher->changed, &pusher->lock, &at) == ETIMEDOUT)
 			break;
-		now = pusher->stats.failures;
-	}
 	pthread_mutex_unlock(&pusher->lock);
 }
 

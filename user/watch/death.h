@@ -18,6 +18,7 @@
 struct aggregate;
 struct buf;
 struct profile;
+struct profile_process;
 
 enum death_kind {
 	DEATH_NONE = 0, /* it ended as planned, or in order by others */
@@ -82,6 +83,9 @@ const char *death_reason(char dst[DEATH_SIGNAL_BYTES], const struct death *death
 /* "self", "kernel", or the name of the process that sent the signal. */
 void death_by(char dst[BPFPROF_COMM_LEN + 1], const struct death *death);
 
+/* Replaces bytes that are not for the value of a label. */
+void death_label_clean(char *label);
+
 /*
  * The sentence that a colleague would say, without a full stop: `train.py (pid 712) died of SIGSEGV in augment
  * (data.py:41)`. profile: of the aggregate of the death.
@@ -89,6 +93,8 @@ void death_by(char dst[BPFPROF_COMM_LEN + 1], const struct death *death);
 void death_sentence(struct buf *dst, const struct death *death, const struct profile *profile);
 /* The page: the sentence, facts, stacks. */
 void death_summary(struct buf *dst, const struct death *death, const struct profile *profile);
+/* The process of the profile of a death; NULL: no stack was kept. */
+const struct profile_process *death_process(const struct profile *profile);
 /* The name of its folder (watch/folder_name.h). */
 void death_folder_name(struct buf *dst, const struct death *death, const struct profile *profile);
 

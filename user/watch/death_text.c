@@ -53,6 +53,13 @@ const char *death_reason(char dst[DEATH_SIGNAL_BYTES], const struct death *death
 	return dst;
 }
 
+void death_label_clean(char *label)
+{
+	for (; *label; label++)
+		if (*label < ' ' || *label > '~' || *label == '"' || *label == '\\')
+			*label = '_';
+}
+
 /* Text that a program chose becomes a label, and never one that has a meaning of its own. */
 static void label_make(char dst[BPFPROF_COMM_LEN + 1], const char comm[BPFPROF_COMM_LEN])
 {
@@ -60,9 +67,7 @@ static void label_make(char dst[BPFPROF_COMM_LEN + 1], const char comm[BPFPROF_C
 	size_t i;
 
 	snprintf(dst, BPFPROF_COMM_LEN + 1, "%.*s", BPFPROF_COMM_LEN, comm);
-	for (i = 0; dst[i]; i++)
-		if (dst[i] < ' ' || dst[i] > '~' || dst[i] == '"' || dst[i] == '\\')
-			dst[i] = '_';
+	death_label_clean(dst);
 	for (i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
 		if (!strcmp(dst, taken[i]))
 			snprintf(dst, BPFPROF_COMM_LEN + 1, "%s (process)", taken[i]);
@@ -159,14 +164,14 @@ static const struct profile_location *place_of_death(const struct death *death,
 	return NULL;
 }
 
-static const struct profile_process *process_of(const struct profile *profile)
+const struct profile_process *death_process(const struct profile *profile)
 {
 	return profile->nr_samples ? &profile->processes[profile->samples[0].process] : NULL;
 }
 
 static void subject_add(struct buf *dst, const struct death *death, const struct profile *profile)
 {
-	const struct profile_process *process = process_of(profile);
+	const struct profile_process *process = death_process(profile);
 	const char *task = process ? strtab_get(profile->strings, process->task) : "";
 	const char *role = process ? strtab_get(profile->strings, process->ray_role) : "";
 	const char *rank = process ? strtab_get(profile->strings, process->ranks.rank) : "";
@@ -279,7 +284,7 @@ static void row(struct buf *dst, const char *key, const char *value)
 
 static void labels_add(struct buf *dst, const struct profile *profile)
 {
-	const struct profile_process *process = process_of(profile);
+	const struct profile_process *process = death_process(profile);
 	const struct profile_container *container;
 
 	if (!process)
@@ -300,7 +305,7 @@ static void labels_add(struct buf *dst, const struct profile *profile)
 
 static void facts_add(struct buf *dst, const struct death *death, const struct profile *profile)
 {
-	const struct profile_process *process = process_of(profile);
+	const struct profile_process *process = death_process(profile);
 	char name[DEATH_SIGNAL_BYTES];
 
 	buf_add_str(dst, "ended         ");
@@ -433,7 +438,7 @@ void death_summary(struct buf *dst, const struct death *death, const struct prof
 
 void death_folder_name(struct buf *dst, const struct death *death, const struct profile *profile)
 {
-	const struct profile_process *process = process_of(profile);
+	const struct profile_process *process = death_process(profile);
 	const char *pod = "";
 
 	if (process && process->container)

@@ -25,7 +25,7 @@ struct stats_reasons;
 struct watched_table;
 
 #define STALLS_MAX 4096
-#define STALLS_FOUND 4 /* first checks that wait for the second one */
+#define STALLS_FOUND 16 /* first checks that wait for the second one */
 #define STALLS_READY 16 /* stalls and ends that the caller has not taken; more are counted */
 
 /*
