@@ -2,6 +2,7 @@
 """daemon --watch: stalls of jobs with ranks, beside jobs that only wait. The programs know where they hang."""
 
 import glob
+import json
 import os
 import re
 import secrets
@@ -10,6 +11,7 @@ import time
 
 from daemons import Daemon, ask, get, metrics_of, token_file
 from harness import check, test
+from test_push import Server
 
 BESIDE = True
 STALL_S = 2
@@ -99,7 +101,8 @@ def of_ranks(context):
     child = Job(context, "child", "beside")
     fine = [Job(context, "works", "wait,work"), Job(context, "sleeps", "sleep"),
             Job(context, "elsewhere", "hang", world="8")]
-    daemon = Daemon(context, "--watch", "--stall", "%ds" % STALL_S,
+    server = Server(context)
+    daemon = Daemon(context, "--watch", "--stall", "%ds" % STALL_S, "--notify", server.url,
                     "--allow-remote-profiling", token_file(context, TOKEN), interval="2s", listen="127.0.0.1:0")
     port = int(daemon.wait("listening")[0]["port"])
     for job in (stalled, child):
@@ -120,6 +123,12 @@ def of_ranks(context):
     for job in (stalled, child):
         job.kill()
     daemon.wait("stall is over: the process goes on, or has ended", 2, 30)
+    sent = [json.loads(request.body) for request in server.requests]
+    mine = [body for body in sent if body["event"] == "stall" and body.get("folder") == line["folder"]]
+    check(len(mine) == 1 and mine[0]["why"] == line["why"] and mine[0]["summary"] == text and mine[0]["rank"] in "01" and
+          mine[0]["pid"] == line["pid"], "%s" % sent)
+    check([body["pid"] for body in sent if body["event"] == "stall_over" and body["pid"] == line["pid"]] == [line["pid"]],
+          "%s" % sent)
     check(not any(stalls(daemon, job) for job in fine), "%s" % daemon.said("process stalled"))
     check(len(stalls(daemon, stalled)) == 1 and len(stalls(daemon, child)) == 1, "twice")
     for job in fine:

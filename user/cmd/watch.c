@@ -146,7 +146,7 @@ static int stall_write(const struct watch_job *job, const struct stall *stall, s
 	int err;
 
 	buf_add_str(&parent, job->options->output ? job->options->output : ".");
-	stall_folder_name(&name, stall, wall_ns);
+	stall_folder_name(&name, stall, NULL, wall_ns);
 	stall_summary(&text, stall, wall_ns);
 	err = buf_error(&parent) ?: buf_error(&name) ?: buf_error(&text);
 	if (!err)

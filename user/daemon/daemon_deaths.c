@@ -99,7 +99,8 @@ static void learn_some(struct daemon *daemon)
 {
 	const struct background_job job = { .fn = learn_job, .arg = &daemon->deaths };
 
-	if (!daemon->deaths.seen.nr_pids || daemon->deaths.learns)
+	if (!daemon->deaths.seen.nr_pids || daemon->deaths.learns ||
+	    time_monotonic_ns() < daemon->deaths.seen.later_ns)
 		return;
 	if (!daemon->sampler.background)
 		deaths_learn(&daemon->deaths.seen, LEARN_NS);
@@ -315,7 +316,7 @@ void daemon_deaths_run(struct daemon *daemon, uint64_t now_ns)
 	sum_log(daemon, now_ns, false);
 	learn_some(daemon);
 	/* The child is a fork: no job may be half done. Beside the writer there would be a third copy of the memory. */
-	if (deaths->pid || daemon->writer.pid || !deaths->seen.nr_waiting ||
+	if (deaths->pid || daemon->writer.pid || daemon->stalls.pid || !deaths->seen.nr_waiting ||
 	    !background_try_pause(daemon->sampler.background))
 		return;
 	deaths_write(daemon, now_ns);

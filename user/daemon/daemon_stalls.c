@@ -16,11 +16,15 @@
 
 #include "base/background.h"
 #include "base/buf.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/time.h"
 #include "capture/process_owner.h"
+#include "container/containers.h"
 #include "proc/processes.h"
+#include "proc/ranks.h"
 #include "ray/ray_role.h"
+#include "watch/notification.h"
 
 #define CHILD_NS (60 * NS_PER_SECOND)
 #define MAX_TEXT (1U << 20)
@@ -66,49 +70,83 @@ void daemon_stalls_close(struct daemon *daemon)
 	stalls_fini(&daemon->stalls.seen);
 }
 
-/* folder: its name; NULL: it has none. */
-static void stall_log(const struct stall *stall, const char *folder)
+/* A stall that is being reported. */
+struct report {
+	const struct stall *stall;
+	const struct process *process; /* NULL: it has ended */
+	const struct container *container; /* NULL: none */
+	uint64_t wall_ns;
+	struct buf folder; /* the name; empty: it has none */
+};
+
+static void report_log(const struct report *report)
 {
+	const struct stall *stall = report->stall;
 	const struct log_field fields[] = {
 		{ .key = "why", .text = stall->sentence },
 		{ .key = "pid", .number = stall->pid },
-		{ .key = "folder", .text = folder },
+		{ .key = "folder", .text = report->folder.data },
 	};
 
 	log_event(LOG_INFO, stall->suspect ? "process may be stalled" : "process stalled", fields,
-		  sizeof(fields) / sizeof(fields[0]) - (folder ? 0 : 1));
+		  sizeof(fields) / sizeof(fields[0]) - (report->folder.len ? 0 : 1));
 }
 
-static int stall_write(struct daemon *daemon, const struct stall *stall)
+/* Nothing is sent for a suspicion. */
+static void report_send(struct daemon *daemon, const struct report *report)
 {
-	struct buf summary = { .max = MAX_TEXT }, name = { .max = NAME_MAX },
+	const struct process *process = report->process;
+	const struct stall *stall = report->stall;
+	struct buf text, summary = { .max = MAX_TEXT };
+	size_t i;
+
+	if (!daemon->options->notify.url || stall->suspect)
+		return;
+	notify_begin(daemon, &text, stall->over ? "stall_over" : "stall", stall->sentence,
+		     report->wall_ns);
+	json_key_number(&text, "pid", stall->pid);
+	if (report->container) {
+		notification_text(&text, "namespace", report->container->namespace);
+		notification_text(&text, "pod", report->container->pod);
+		notification_text(&text, "container", report->container->name);
+		notification_text(&text, "container_id", report->container->id);
+	}
+	notification_text(&text, "ray_task", process ? process->title : NULL);
+	for (i = 0; process && process->ranks && i < RANKS_NR; i++)
+		notification_text(&text, ranks_variables[i].label, process->ranks->texts[i]);
+	notification_text(&text, "folder", report->folder.data);
+	if (!stall->over)
+		stall_summary(&summary, stall, report->wall_ns);
+	notification_end(&text, buf_error(&summary) ? NULL : summary.data);
+	notify_send(daemon, &text);
+	buf_fini(&summary);
+}
+
+static int report_write(const struct daemon *daemon, struct report *report)
+{
+	const struct stall *stall = report->stall;
+	struct buf summary = { .max = MAX_TEXT },
 		   dumps[2] = { { .max = STALL_DUMP_BYTES }, { .max = STALL_DUMP_BYTES } };
 	const struct folder_file list[] = { { "summary.txt", NULL, &summary },
 					    { "dump-1.txt", NULL, &dumps[0] },
 					    { "dump-2.txt", NULL, &dumps[1] } };
-	uint64_t wall_ns = time_wall_ns();
 	int err = stall_dump(&dumps[0], stall->dumps[0]) ?: stall_dump(&dumps[1], stall->dumps[1]);
 
-	stall_summary(&summary, stall, wall_ns);
-	stall_folder_name(&name, stall, wall_ns);
-	if (!err)
-		err = buf_error(&summary) ?: buf_error(&name);
-	if (!err)
-		err = watch_folder_write(daemon, TEMPORARY, list, sizeof(list) / sizeof(list[0]),
-					 &name);
-	stall_log(stall, err ? NULL : name.data);
-	if (err)
-		log_warn("%s: the stall of pid %u is not written: %s", daemon->output, stall->pid,
-			 strerror(-err));
-	return err;
+	stall_summary(&summary, stall, report->wall_ns);
+	return err ?: buf_error(&summary) ?: watch_folder_write(daemon, TEMPORARY, list,
+								sizeof(list) / sizeof(list[0]),
+								&report->folder);
 }
 
-static void child_main(struct daemon *daemon, const struct stall *stall)
+static void child_main(struct daemon *daemon, struct report *report)
 {
 	int err;
 
 	daemon_child_begin(daemon, -1);
-	err = stall_write(daemon, stall);
+	err = report_write(daemon, report);
+	if (err)
+		log_warn("%s: the stall of pid %u is not written: %s", daemon->output,
+			 report->stall->pid, strerror(-err));
 	watch_folders_prune(daemon);
 	_exit(err ? 1 : 0);
 }
@@ -135,30 +173,49 @@ static void over_log(const struct stall *stall)
 		  sizeof(fields) / sizeof(fields[0]));
 }
 
-static void stall_take(struct daemon *daemon, const struct stall *stall, uint64_t now_ns)
+/* Without a folder left for the tenant, or a child, the stall is only logged, sent and counted. */
+static void child_start(struct daemon *daemon, struct report *report, uint64_t now_ns)
 {
 	struct daemon_stalls *stalls = &daemon->stalls;
 
+	stall_folder_name(&report->folder, report->stall,
+			  report->container ? report->container->pod : NULL, report->wall_ns);
+	if (!buf_error(&report->folder) &&
+	    watch_folder_take(&daemon->folders, report->stall->tenant, now_ns)) {
+		stalls->child_ns = now_ns;
+		stalls->pid = fork();
+		if (!stalls->pid)
+			child_main(daemon, report);
+	}
+	if (stalls->pid > 0)
+		return;
+	stalls->pid = 0;
+	stalls->nr_not_written++;
+	buf_reset(&report->folder);
+}
+
+static void stall_take(struct daemon *daemon, const struct stall *stall, uint64_t now_ns)
+{
+	struct daemon_stalls *stalls = &daemon->stalls;
+	struct report report = { .stall = stall,
+				 .wall_ns = time_wall_ns(),
+				 .folder = { .max = NAME_MAX } };
+	struct process *process = processes_find(daemon->sampler.reader.processes, stall->key.pid);
+
+	if (process && process->start_ns == stall->key.start_ns) {
+		report.process = process;
+		report.container = sampler_container(&daemon->sampler, process);
+	}
 	if (stall->over) {
 		over_log(stall);
 		stalls->nr_active -= stalls->nr_active > 0;
-		return;
+	} else {
+		stalls->nr_active++;
+		child_start(daemon, &report, now_ns);
+		report_log(&report);
 	}
-	stalls->nr_active++;
-	if (!watch_folder_take(&daemon->folders, stall->tenant, now_ns)) {
-		stalls->nr_not_written++;
-		stall_log(stall, NULL);
-		return;
-	}
-	stalls->child_ns = now_ns;
-	stalls->pid = fork();
-	if (!stalls->pid)
-		child_main(daemon, stall);
-	if (stalls->pid < 0) {
-		stalls->pid = 0;
-		stalls->nr_not_written++;
-		stall_log(stall, NULL);
-	}
+	report_send(daemon, &report);
+	buf_fini(&report.folder);
 }
 
 void daemon_stalls_run(struct daemon *daemon, uint64_t now_ns)

@@ -27,6 +27,8 @@
 #define STACKS_BYTES (4U << 20) /* of all stacks that are kept, for a sweep */
 /* A handled signal that came this long before the end has nothing to do with it; torch prints for seconds. */
 #define FIRST_NS (60 * NS_PER_SECOND)
+#define LATER_NS (NS_PER_SECOND / 10) /* between two tries to learn a process */
+#define MAX_TRIES 100
 #define OTHER_THREAD_NS (5 * NS_PER_SECOND)
 
 struct names {
@@ -538,7 +540,8 @@ int deaths_start(struct deaths *deaths)
 		       : 0;
 }
 
-static void learn_pid(struct deaths *deaths, uint32_t pid)
+/* False: the budget for environments was spent, so that its rank is not known yet. */
+static bool learn_pid(struct deaths *deaths, uint32_t pid)
 {
 	struct thread_reader *reader = &deaths->sampler->reader;
 	const struct process *process;
@@ -548,27 +551,42 @@ static void learn_pid(struct deaths *deaths, uint32_t pid)
 		walker_learn(&reader->walker, pid, time_monotonic_ns(), NULL);
 	process = processes_find(reader->processes, pid);
 	if (!process || process->dead)
-		return;
+		return true;
 	task = (struct bpfprof_task_id){
 		.pid = pid, .tid = pid, .start_ns = process->start_ns, .exec_id = process->exec_id
 	};
 	learn(deaths, &task);
+	process = processes_find(reader->processes, pid);
+	return !process || sampler_ranks_are_settled(process);
 }
 
 bool deaths_learn(struct deaths *deaths, uint64_t limit_ns)
 {
 	struct processes *processes = deaths->sampler->reader.processes;
-	uint64_t end_ns = time_monotonic_ns() + limit_ns;
+	uint64_t now_ns = time_monotonic_ns(), end_ns = now_ns + limit_ns;
+	size_t nr_later = 0;
+	bool known;
 
+	if (now_ns < deaths->later_ns)
+		return false;
 	/* The newest first. */
-	while (deaths->nr_pids && time_monotonic_ns() < end_ns) {
+	while (deaths->nr_pids > nr_later && time_monotonic_ns() < end_ns) {
 		uint32_t pid = deaths->pids[--deaths->nr_pids];
 
 		processes_pin(processes, pid); /* a job may wait for its files */
-		learn_pid(deaths, pid);
+		known = learn_pid(deaths, pid);
 		processes_pin(processes, 0);
+		if (known || deaths->nr_tries == MAX_TRIES)
+			continue;
+		/* It comes last, since a process that sleeps never shows its rank by a sample. */
+		memmove(deaths->pids + 1, deaths->pids, deaths->nr_pids * sizeof(*deaths->pids));
+		deaths->pids[0] = pid;
+		deaths->nr_pids++;
+		nr_later++;
 	}
-	return deaths->nr_pids;
+	deaths->later_ns = nr_later ? time_monotonic_ns() + LATER_NS : 0;
+	deaths->nr_tries += nr_later > 0;
+	return deaths->nr_pids > nr_later;
 }
 
 size_t deaths_waiting(const struct deaths *deaths, const struct aggregate *ret[DEATHS_MAX_WAITING])

@@ -62,14 +62,16 @@ void stall_summary(struct buf *dst, const struct stall *stall, uint64_t wall_ns)
 	waits_add(dst, stall->dumps[1]);
 }
 
-void stall_folder_name(struct buf *dst, const struct stall *stall, uint64_t wall_ns)
+void stall_folder_name(struct buf *dst, const struct stall *stall, const char *who,
+		       uint64_t wall_ns)
 {
 	const char *end = strstr(stall->sentence, " (pid ");
-	char who[WHO_BYTES];
+	char name[WHO_BYTES];
 
-	snprintf(who, sizeof(who), "%.*s", end ? (int)(end - stall->sentence) : 0, stall->sentence);
-	folder_name_make(dst, stall->suspect ? FOLDER_SUSPECT : FOLDER_STALL, wall_ns, who,
-			 stall->pid);
+	snprintf(name, sizeof(name), "%.*s", end ? (int)(end - stall->sentence) : 0,
+		 stall->sentence);
+	folder_name_make(dst, stall->suspect ? FOLDER_SUSPECT : FOLDER_STALL, wall_ns,
+			 who && *who ? who : name, stall->pid);
 }
 
 int stall_dump(struct buf *dst, int dump)

@@ -246,7 +246,7 @@ static uint64_t job_of(const struct stall_process *p, struct stall_process *cons
 	for (i = 0; i < MAX_DEPTH; i++) {
 		key.key.pid = p->parent;
 		parent = bsearch(&wanted, sorted, nr, sizeof(struct stall_process *), by_pid);
-		if (!parent || !(*parent)->own_pid || (*parent)->owner.tenant != p->owner.tenant)
+		if (!parent || (*parent)->ignored || (*parent)->owner.tenant != p->owner.tenant)
 			break;
 		p = *parent;
 	}
@@ -266,8 +266,7 @@ static void jobs_find(struct stalls *stalls)
 		return;
 	hash_table_each(&stalls->processes, p) {
 		/* The role and the container of a process may become known late. */
-		if (p->own_pid && !stalls->owner(stalls->arg, p->key.pid, &p->owner))
-			p->own_pid = 0;
+		p->ignored = !stalls->owner(stalls->arg, p->key.pid, &p->owner);
 		sorted[nr++] = p;
 	}
 	qsort(sorted, nr, sizeof(*sorted), by_pid);
@@ -319,8 +318,10 @@ static void check_start(struct stalls *stalls, struct stall_process *of)
 	size_t nr = 0;
 
 	jobs_find(stalls);
-	if (!of->own_pid)
+	if (of->ignored) {
+		of->ask_ns = time_monotonic_ns() + stalls->stall_ns;
 		return;
+	}
 	if (!of->found && job_is_busy(stalls, of->job)) {
 		of->quiet = true;
 		return;
@@ -330,7 +331,7 @@ static void check_start(struct stalls *stalls, struct stall_process *of)
 	stalls->check_of = of->key;
 	stalls->nr_checks++;
 	hash_table_each(&stalls->processes, p)
-		if (p->job == of->job && p->own_pid && nr < STALL_CHECK_PIDS)
+		if (p->job == of->job && p->own_pid && !p->ignored && nr < STALL_CHECK_PIDS)
 			pids[nr++] = p->own_pid;
 	if (stall_check_start(&stalls->check, pids, nr, stalls->stall_ns, host_root)) {
 		stalls->nr_failed++;

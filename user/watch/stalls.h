@@ -55,6 +55,7 @@ struct stall_process {
 	uint32_t own_pid; /* as bpfprof sees it; 0: it cannot be read */
 	uint32_t parent; /* outside of all pid namespaces */
 	struct stall_owner owner;
+	bool ignored; /* at the last check */
 	uint64_t job; /* at the last check */
 	uint64_t faults, io_bytes; /* of its first thread */
 	uint64_t since_ns; /* silent since then, CLOCK_MONOTONIC */
@@ -100,7 +101,9 @@ void stall_fini(struct stall *stall);
 void stall_summary(struct buf *dst, const struct stall *stall, uint64_t wall_ns);
 /* Reads a dump. 0 or -errno. */
 int stall_dump(struct buf *dst, int dump);
-void stall_folder_name(struct buf *dst, const struct stall *stall, uint64_t wall_ns);
+/* who: a pod; NULL: the name of the process. */
+void stall_folder_name(struct buf *dst, const struct stall *stall, const char *who,
+		       uint64_t wall_ns);
 
 extern const struct counter stalls_counters[];
 void stalls_stats(const struct stalls *stalls, struct stats_reasons *dst);
