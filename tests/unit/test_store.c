@@ -558,7 +558,7 @@ Test(store, cuda)
 	struct store_counts counts = { 0 };
 	struct store_name name;
 	struct store_set set;
-	char target[64], file[STORE_NAME_MAX];
+	char target[64], file[STORE_NAME_MAX], memory[STORE_NAME_MAX];
 	ssize_t len;
 
 	cr_assert_eq(
@@ -580,6 +580,13 @@ Test(store, cuda)
 		cr_expect_str_eq(file, target);
 		cr_expect_eq(strncmp(target, "cuda-", 5), 0);
 	}
+	for (enum store_file kind = 0; kind < STORE_NR_FILES; kind++) {
+		store_file_name(memory, set.name, kind);
+		cr_expect(store_name_parse(&name, memory), "%s", memory);
+		cr_expect_eq(name.file, kind);
+	}
+	store_file_name(memory, set.name, STORE_MEMORY_HTML);
+	cr_expect_eq(access(memory, F_OK), 0);
 	cr_expect_not(store_is_latest("latest.cuda"));
 	cr_expect_not(store_name_parse(&name, "cuda-20231114T221320Z-60s.svg"));
 	cr_expect_not(store_name_parse(&name, "cud-20231114T221320Z-60s.html"));
@@ -594,6 +601,7 @@ Test(store, cuda)
 		     0);
 	cr_expect_eq(counts.sets, 1);
 	cr_expect_lt(access(file, F_OK), 0);
+	cr_expect_lt(access(memory, F_OK), 0);
 	store_close(store);
 }
 
