@@ -99,7 +99,7 @@ struct writer {
 };
 
 struct daemon_totals {
-	/* Samples and stacks; samples that an aggregate had no room for; problems that writers met. */
+	/* Samples and stacks; what aggregates had no room for; problems that writers met. */
 	struct run_stats counted;
 	uint64_t profiles, write_errors, bytes;
 	uint64_t pod_profiles, pod_write_errors;

@@ -210,8 +210,8 @@ static void interval_stats(struct daemon *daemon, struct run_stats *stats)
 	aggregate_view_get(interval->aggregate, &view);
 	aggregate_stats(&samples, &view);
 	stats_add_samples(stats, &samples);
-	stats_add_reasons(&stats->lost, &samples.lost);
-	stats_add_reasons(&daemon->totals.counted.lost, &samples.lost);
+	stats_add_groups(stats, &samples);
+	stats_add_groups(&daemon->totals.counted, &samples);
 	calls_interval_stats(&interval->calls, stats);
 	stats->duration_seconds = (double)(interval->end_ns - interval->start_ns) / 1e9;
 	stats_add_rows(&stats->clock, daemon_counters, &clock_steps, false);

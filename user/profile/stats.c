@@ -98,6 +98,15 @@ void stats_add_samples(struct run_stats *to, const struct run_stats *from)
 	stats_add_reasons(&to->stack_reasons, &from->stack_reasons);
 }
 
+void stats_add_groups(struct run_stats *to, const struct run_stats *from)
+{
+	enum counter_group group;
+
+	for (group = COUNTER_LOST; group < COUNTER_TRACE; group++)
+		if (group != COUNTER_STACKS)
+			stats_add_reasons(stats_group(to, group), stats_group(from, group));
+}
+
 void stats_set_samples(struct run_stats *to, const struct run_stats *from)
 {
 	const struct stats_count *count;
