@@ -12,7 +12,9 @@
 #include "base/strtab.h"
 #include "formats/output.h"
 #include "formats/profile_reading.h"
+#include "formats/seconds_file.h"
 #include "formats/zip.h"
+#include "profile/parts.h"
 
 #define PREVIEW_BYTES 4096
 
@@ -103,6 +105,9 @@ int profile_read_add(struct profile_read *read, const char *path, const char *da
 		data = plain.len ? plain.data : "";
 		len = plain.len;
 	}
+	if (seconds_is(data, len))
+		return refuse(why, "it belongs to the .pb.gz of its name, and is read with it when "
+				   "--at or --last cuts the interval");
 	if (is_text(data, len))
 		err = text_read(read, path, data, len, why);
 	else
@@ -156,4 +161,8 @@ void profile_read_finish(struct profile_read *read, struct profile *ret)
 		return;
 	read->stats.duration_seconds = (double)ret->duration_ns / 1e9;
 	ret->stats = &read->stats;
+	if (!read->was_cut)
+		return;
+	profile_samples_count(&read->stats, ret);
+	read->stats.rest_of = "interval";
 }

@@ -21,6 +21,7 @@
 #define PROFILE_READ_FILES 16384
 
 struct buf;
+struct seconds_cut;
 
 struct profile_read {
 	struct profile_builder builder;
@@ -39,6 +40,9 @@ struct profile_read {
 	uint64_t untimed_ns; /* duration of files that have no time */
 	struct run_stats stats;
 	bool has_stats;
+	/* Of the file that is added next: some seconds of it are taken. NULL: all are. Borrowed. */
+	struct seconds_cut *cut;
+	bool was_cut; /* a file of stats was: they are of whole intervals */
 };
 
 /* 0 or -ENOMEM. */

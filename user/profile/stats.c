@@ -476,8 +476,11 @@ static void samples_text(struct buf *dst, const struct run_stats *stats)
 		buf_add_str(dst, "Lost: none\n");
 		return;
 	}
-	buf_printf(dst, "Lost: %" PRIu64 " (%.1f%%", lost, percent(lost, stats->samples + lost));
-	add_words(dst, "; ", &stats->lost, "");
+	buf_printf(dst, "Lost: %" PRIu64 " (", lost);
+	/* What the whole has lost is no share of a part. */
+	if (!stats->rest_of)
+		buf_printf(dst, "%.1f%%; ", percent(lost, stats->samples + lost));
+	add_words(dst, "", &stats->lost, "");
 	buf_add_str(dst, ")\n");
 }
 
