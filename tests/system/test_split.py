@@ -9,7 +9,7 @@ import signal
 import time
 
 import containers
-from daemons import Daemon, NAME, busy, check_files, get, metrics_of, profiles, stored
+from daemons import Daemon, NAME, busy, check_files, check_seconds, get, metrics_of, profiles, stored
 from harness import CAPS, Failure, check, test
 from pprof import Pprof
 from test_push import Server, TARGET
@@ -74,6 +74,7 @@ def pods(context):
     check(daemon.end() == 0, "exit status %s" % daemon.process.returncode)
     for name, path in paths.items():
         check_files(path)
+        check(check_seconds(path), "no seconds in " + path)
         for profile in profiles(path):
             check(pods_of(profile) == {name}, "%s holds %s" % (name, pods_of(profile)))
             check("rest_of: node" in profile.comments, profile.comments[:3])

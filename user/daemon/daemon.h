@@ -41,6 +41,7 @@ struct aggregate;
 struct http;
 struct profile;
 struct push_item;
+struct seconds;
 struct thread_rest;
 struct thread_times;
 
@@ -66,6 +67,7 @@ struct profiles {
 	const struct profile *cpu;
 	const struct profile *calls; /* NULL without --gpu */
 	const struct profile *memory; /* NULL without --memory */
+	const struct seconds *seconds; /* of the samples of cpu; NULL with --wall */
 };
 
 /* The result of a writer, which sends it through a pipe. */

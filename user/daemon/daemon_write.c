@@ -114,7 +114,8 @@ static int interval_write(struct daemon *daemon, struct write_result *result)
 	struct run_stats *stats = &daemon->writer.stats;
 	struct run_stats before = { 0 }, now = { 0 };
 	struct profile profile = { 0 }, calls = { 0 }, memory = { 0 };
-	struct profiles profiles = { .cpu = &profile };
+	struct profiles profiles = { .cpu = &profile,
+				     .seconds = aggregate_seconds(interval->aggregate) };
 	struct run_stats calls_stats, memory_stats;
 	int err, hidden = 0;
 
@@ -234,6 +235,7 @@ int writer_start(struct daemon *daemon)
 	struct writer *writer = &daemon->writer;
 	int fds[2] = { -1, -1 }, err = 0;
 
+	aggregate_seconds_end(daemon->ended.aggregate);
 	interval_stats(daemon, &writer->stats);
 	stats_add_samples(&daemon->totals.counted, &writer->stats);
 	writer->start_ns = time_monotonic_ns();

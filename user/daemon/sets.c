@@ -34,11 +34,15 @@ static const struct {
 	[STORE_MEMORY_PPROF] = { MEMORY_PREFIX, ".pb.gz", "latest.memory.pb.gz" },
 	[STORE_MEMORY_FOLDED] = { MEMORY_PREFIX, ".folded", "latest.memory.folded" },
 	[STORE_MEMORY_HTML] = { MEMORY_PREFIX, ".html", "latest.memory.html" },
+	[STORE_SECONDS_GZ] = { CPU_PREFIX, ".seconds.gz", NULL },
 };
 
 unsigned int store_part_of(enum store_file file)
 {
-	return file < STORE_CUDA_PPROF ? 0 : file < STORE_MEMORY_PPROF ? STORE_CUDA : STORE_MEMORY;
+	return file < STORE_CUDA_PPROF	   ? 0
+	       : file < STORE_MEMORY_PPROF ? STORE_CUDA
+	       : file < STORE_SECONDS_GZ   ? STORE_MEMORY
+					   : STORE_SECONDS;
 }
 
 const char *store_latest_name(enum store_file file)
@@ -51,7 +55,7 @@ bool store_is_latest(const char *name)
 	enum store_file file;
 
 	for (file = 0; file < STORE_NR_FILES; file++)
-		if (!strcmp(name, files[file].latest))
+		if (files[file].latest && !strcmp(name, files[file].latest))
 			return true;
 	return false;
 }
