@@ -591,6 +591,8 @@ Test(store, cuda)
 	store_file_name(seconds, set.name, STORE_SECONDS_GZ);
 	cr_expect_str_eq(seconds, "cpu-20231114T221320Z-60s.seconds.gz");
 	cr_expect_eq(access(seconds, F_OK), 0);
+	cr_expect_not(store_is_latest("latest.seconds.gz"));
+	cr_expect_not(there("latest.seconds.gz"), "the file is of no use without its profile");
 	cr_expect_not(store_is_latest("latest.cuda"));
 	cr_expect_not(store_name_parse(&name, "cuda-20231114T221320Z-60s.svg"));
 	cr_expect_not(store_name_parse(&name, "cud-20231114T221320Z-60s.html"));
