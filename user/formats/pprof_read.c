@@ -331,7 +331,7 @@ static int labelled_put(struct pprof *p, struct pprof_labelled *to, const uint64
 	return err ? err : profile_builder_sample(b, &to->sample, p->is_calls ? of_calls : NULL);
 }
 
-/* The values alone, or with labels and stack, if labelled is not NULL. */
+/* Reads the values of a sample and, unless labelled is NULL, its stack and its labels. */
 static int sample_parse(struct pprof *p, struct wire_span span, uint64_t values[PPROF_MAX_TYPES],
 			struct pprof_labelled *labelled)
 {
@@ -355,7 +355,7 @@ static int sample_parse(struct pprof *p, struct wire_span span, uint64_t values[
 	return err;
 }
 
-/* Leaves the part of the values that is in the wanted seconds. False: nothing is. */
+/* Leaves the part of the values that is in the wanted seconds. False: they have no part. */
 static bool values_cut(struct pprof *p, uint64_t values[PPROF_MAX_TYPES])
 {
 	struct seconds_cut *cut = p->read->cut;
@@ -403,7 +403,7 @@ static int take_count(struct pprof *p, const struct wire_field *of)
 	return 0;
 }
 
-/* Are the seconds of another profile? Then all of this one is taken. */
+/* Compares the seconds with the samples. Those of another profile are not used: all of this one is taken. */
 static int check_cut(struct pprof *p)
 {
 	struct seconds_cut *cut = p->read->cut;
@@ -422,7 +422,7 @@ static int check_cut(struct pprof *p)
 	return err;
 }
 
-/* The part of the time that is wanted. */
+/* Leaves the wanted part of the time. */
 static void time_cut(struct pprof *p)
 {
 	const struct seconds_cut *cut = p->read->cut;

@@ -40,9 +40,9 @@ struct profile_read {
 	uint64_t untimed_ns; /* duration of files that have no time */
 	struct run_stats stats;
 	bool has_stats;
-	/* Of the file that is added next: some seconds of it are taken. NULL: all are. Borrowed. */
+	/* The wanted seconds of the file that is added next; NULL: all of it is wanted. Borrowed. */
 	struct seconds_cut *cut;
-	bool was_cut; /* a file of stats was: they are of whole intervals */
+	bool was_cut; /* a file had only some seconds taken: reasons in stats are of its whole interval */
 };
 
 /* 0 or -ENOMEM. */

@@ -3,10 +3,10 @@
 #define BPFPROF_FORMATS_SECONDS_FILE_H
 
 /*
- * The file beside a pprof that says in which second its samples were taken. gzip of: SECONDS_MAGIC; the number of
- * samples of the pprof; the sum of their counts; the Unix time of second 0; the runs of profile/seconds.h, whose entries
- * are samples in the order of the pprof; 0; and the sum of the counts of all runs. Numbers are varints. A sample may have
- * counts without a second. The pprof itself has nothing of it: tools that read pprof see what they know.
+ * The file beside a pprof says in which second its samples were taken. It is the gzip of SECONDS_MAGIC, the number of
+ * samples of the pprof, the sum of their counts, the Unix time of second 0, the runs of profile/seconds.h, a 0, and the
+ * sum of the counts of all runs. Numbers are varints. An entry of a run is the number of a sample in the pprof. A sample
+ * may have counts without a second. The pprof does not change, so that every tool can read it.
  */
 
 #include <stdbool.h>
@@ -26,11 +26,11 @@ int seconds_write(FILE *out, const struct profile *profile, const struct seconds
 /* Some seconds of a profile. */
 struct seconds_cut {
 	uint64_t from_s, until_s; /* the wanted ones, Unix time */
-	/* Of the file: by sample, counts in wanted seconds, and in any second. */
+	/* From the file: for each sample its counts in wanted seconds, and in any second. */
 	uint32_t *kept, *placed;
 	uint32_t nr_samples;
 	uint64_t total; /* of the profile */
-	/* Of the profile, after profile_read_add(). */
+	/* Set by profile_read_add(). */
 	bool foreign; /* the file is not of this profile, so all of it was taken */
 	uint64_t nr_left_out; /* samples without a second */
 };

@@ -9,7 +9,7 @@
 #include "base/sorted.h"
 #include "base/varint.h"
 
-#define RUN_BYTES (SECONDS_RUN_MAX * 2UL * VARINT_BYTES) /* more than any run takes */
+#define RUN_BYTES (SECONDS_RUN_MAX * 2UL * VARINT_BYTES) /* more than the runs of one flush take */
 
 struct seconds {
 	struct buf log; /* coded runs */
@@ -58,7 +58,7 @@ void seconds_run_add(struct buf *dst, const struct seconds_run *run)
 	}
 }
 
-/* A number of 32 bits. */
+/* False: the number is malformed, or has more than 32 bits. */
 static bool number_take(const uint8_t **at, const uint8_t *end, uint32_t *ret)
 {
 	uint64_t number;

@@ -3,11 +3,11 @@
 #define BPFPROF_PROFILE_SECONDS_H
 
 /*
- * The seconds in which the samples of an aggregate were taken: how often each of its entries was counted in each
- * second. Samples come in nearly any order. They wait in a small array; when it is full, it is sorted and coded, a run
- * for each second: the second, the number of entries, then per entry the difference to the one before it and, unless
- * the count is 1, the count. Most entries of a run take one byte. A second may have several runs.
- * The memory is bounded; when it is used up, further samples have no second, which is counted.
+ * This list says how often each entry of an aggregate was counted in each second. Samples come nearly in the order of
+ * time. They wait in a small array, which is sorted and coded when it is full. The code has a run for each second: the
+ * number of entries and the second, then for each entry the difference to the one before it, shifted left by one, with
+ * 1 added if its count follows. Other entries have the count 1, so most entries take one byte. A second may have several
+ * runs. The memory is bounded; when it is used up, further samples have no second, and are counted.
  */
 
 #include <stddef.h>
