@@ -2,6 +2,7 @@
 """A running daemon, the files that it stores, and questions to it by HTTP."""
 
 import contextlib
+import gzip
 import json
 import os
 import re
@@ -14,10 +15,11 @@ import time
 import urllib.parse
 
 from harness import Skip, check
-from pprof import Pprof
+from pprof import Pprof, varint
 
 SUFFIXES = (".pb.gz", ".folded", ".html")
 NAME = re.compile(r"^cpu-(\d{8}T\d{6}Z)-(\d+)s(-\d+)?(\.pb\.gz|\.folded|\.html)$")
+SECONDS = ".seconds.gz"
 HZ = 99
 
 
@@ -89,6 +91,8 @@ def profiles(folder):
 def check_files(folder, complete=True):
     """Every file is whole; latest.* lead to the newest set."""
     sets = stored(folder)
+    alone = {name for name in os.listdir(folder) if name.endswith(SECONDS) and name[:-len(SECONDS)] not in sets}
+    check(not complete or not alone, "seconds without a profile: %s" % alone)
     for base, files in sets.items():
         check(not complete or len(files) == 3, "%s has only %s" % (base, sorted(files)))
         for suffix, path in files.items():
@@ -100,6 +104,48 @@ def check_files(folder, complete=True):
             check(NAME.match(os.readlink(link)), link + " leads to " + os.readlink(link))
             check_whole(suffix, link)
     return sets
+
+
+def seconds_of(path):
+    """([{second, Unix time: count} of each sample], the sum of all counts of the pprof) of a file beside a pprof."""
+    with open(path, "rb") as file:
+        data = gzip.decompress(file.read())
+    check(data.startswith(b"bpfprof seconds\x01"), "%s begins with %r" % (path, data[:20]))
+    at = 16
+
+    def number():
+        nonlocal at
+        value, at = varint(data, at)
+        return value
+
+    samples = [{} for _ in range(number())]
+    total, start, placed = number(), number(), 0
+    while (nr := number()):
+        second, sample = start + number(), 0
+        for _ in range(nr):
+            step = number()
+            sample += step >> 1
+            count = number() if step & 1 else 1
+            samples[sample][second] = samples[sample].get(second, 0) + count
+            placed += count
+    check(number() == placed and at == len(data), "%s: the sum is another one" % path)
+    return samples, total
+
+
+def check_seconds(folder):
+    """Each sample of each set has all its seconds, and they are of its interval. Returns the number of samples."""
+    found = 0
+    for base, files in stored(folder).items():
+        with open(files[".pb.gz"], "rb") as file:
+            profile = Pprof(file.read())
+        samples, total = seconds_of(os.path.join(folder, base + SECONDS))
+        counts = [sample["values"][0] for sample in profile.samples]
+        check(counts == [sum(sample.values()) for sample in samples] and total == sum(counts), "%s: not all samples" % base)
+        begin, length = profile.scalars[9], profile.scalars[10]
+        check(all(begin // 10**9 <= second <= (begin + length) // 10**9 for sample in samples for second in sample),
+              "%s: a second outside of it" % base)
+        found += total
+    return found
 
 
 def check_whole(suffix, path):

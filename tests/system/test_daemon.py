@@ -14,7 +14,7 @@ import subprocess
 import time
 
 from daemons import (
-    Daemon, HZ, ask, busy, check_files, cpu_of, get, metrics_of, profiles, prometheus, query,
+    HZ, Daemon, ask, busy, check_files, check_seconds, cpu_of, get, metrics_of, profiles, prometheus, query,
     stored)
 from harness import BPFPROF, CAPS, MODES, ROOT, Skip, check, test
 from pprof import Pprof
@@ -34,6 +34,7 @@ def intervals(context):
     used = cpu_of(program.pid) - before
     sets = check_files(daemon.output)
     check(20 <= len(sets) <= 24, "%d sets" % len(sets))
+    check(check_seconds(daemon.output), "no seconds")
     found = profiles(daemon.output)
     starts = [profile.scalars[9] for profile in found]
     ends = [profile.scalars[9] + profile.scalars[10] for profile in found]

@@ -261,6 +261,7 @@ def files(context):
     names = daemon.good("/files/")[1].decode().split("\n")
     check(names[-1] == "" and names[:-1] == sorted(names[:-1]), names)
     ours = [name for name in names if name.startswith("cpu-")]
+    check(any(name.endswith(".seconds.gz") for name in ours), names)
     check(len(ours) >= 9 and "ml/" in names and "latest.pb.gz" in names, names)
     check(not [n for n in names if "tmp" in n or "other" in n or "etc" in n or "2020" in n], names)
     for name in ours:

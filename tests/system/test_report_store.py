@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """report on the folder of a daemon: intervals by time, and processes by number."""
 
+import gzip
+import math
 import os
 import subprocess
 import time
 
-from daemons import Daemon, profiles
+from daemons import SECONDS, Daemon, check_seconds, profiles
 from harness import check, test
 from pprof import Pprof
 from test_report_profiles import rows
@@ -84,3 +86,123 @@ def times(context):
                             ((folder, "--last", "1.5"), "must be a number of seconds")):
         check(says in one_sentence(context.bpfprof("report", *arguments).expect(2)), says)
     os.unlink(context.path("other.pb.gz"))
+
+
+# a, b, then a again: a line for each turn, with the time and the CPU time that the program had then.
+TURNS = """
+import sys, time
+def turn(name, seconds):
+    print(name, time.time(), time.process_time(), flush=True)
+    end = time.time() + seconds
+    while time.time() < end:
+        work[name]()
+        moments.append((time.time(), time.process_time()))
+def a():
+    for _ in range(20000): pass
+def b():
+    for _ in range(20000): pass
+work, moments = {"a": a, "b": b}, []
+sys.stdin.readline()
+turn("a", 4)
+turn("b", 7)
+turn("a", 3)
+print("end", time.time(), time.process_time(), flush=True)
+for moment in moments: print("%f %f" % moment)
+"""
+TURN_HZ = 199
+
+
+def chance(seconds):
+    """Samples more or less than CPU time gives, at most: the program runs in slices that are shorter than a period."""
+    return 4 * math.sqrt(TURN_HZ * seconds) + 3
+
+
+def cut(context, folder, pid, *arguments):
+    """{function: samples} of the process in the pprof that report makes, its times, and the messages."""
+    out = context.path("cut.pb.gz")
+    done = context.bpfprof("report", folder, "-p", pid, "-o", out, *arguments, timeout=60)
+    if done.status == 1 and ("no sample of these files is of a process" in done.text or "has no interval of that time" in done.text):
+        return {}, None, done.text
+    done.expect(0)
+    profile = Pprof(context.read("cut.pb.gz"))
+    found = {}
+    for sample in profile.samples:
+        names = {name for id in sample["stack"] for name in profile.locations[id]["functions"]}
+        for name in names & {"a", "b"} or {"other"}:
+            found[name] = found.get(name, 0) + sample["values"][0]
+    return found, profile, done.text
+
+
+@test()
+def seconds(context):
+    """--at and --for take seconds out of an interval: of the function that ran then, as many samples as it had CPU time."""
+    target = context.spawn(["/usr/bin/python3", "-c", TURNS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    daemon = Daemon(context, "-p", target.pid, "-F", TURN_HZ, interval="1h")
+    daemon.wait("sampling")
+    target.stdin.write("\n")
+    target.stdin.flush()
+    turns = [(name, float(at), float(cpu)) for name, at, cpu in (target.stdout.readline().split() for _ in range(4))]
+    check(daemon.end() == 0, "exit status %s" % daemon.process.returncode)
+    moments = [tuple(map(float, line.split())) for line in target.stdout]
+    folder = daemon.output
+
+    def cpu_at(when):
+        return max(((at, cpu) for at, cpu in moments if at <= when), default=(0, 0))[1]
+
+    whole, profile, _ = cut(context, folder, target.pid)
+    check(len(profiles(folder)) == 1, "several intervals")
+    begin, end = turns[1][1], turns[2][1]
+    at = int(begin) + 2
+    check(at + 3 < end, "b ran from %f to %f" % (begin, end))
+    found, profile, said = cut(context, folder, target.pid, "--at", at, "--for", 3)
+    used = cpu_at(at + 3) - cpu_at(at)
+    context.note("%s in 3 s of b, %.2f s of CPU" % (found, used))
+    check("a" not in found and "whole" not in said and "no second" not in said, "%s %s" % (found, said))
+    check(abs(sum(found.values()) - TURN_HZ * used) <= chance(used), "%s for %.2f s" % (found, used))
+    check(found["b"] > 0.9 * sum(found.values()), str(found))
+    check(profile.scalars[9] == at * 10**9 and profile.scalars[10] == 3 * 10**9, "its time: %s" % profile.scalars)
+    ns = sum(sample["values"][1] for sample in profile.samples)
+    check(abs(ns / 1e9 - used) <= chance(used) / TURN_HZ, "%.2f s sampled, %.2f s used" % (ns / 1e9, used))
+    check("rest_of: interval" in profile.comments, str(profile.comments[:3]))
+    # Each second has its own functions, and all of them together are the interval.
+    together = {}
+    first, last = int(turns[0][1]) - 3, int(turns[3][1]) + 3
+    for second in range(first, last):
+        one, _, _ = cut(context, folder, target.pid, "--at", second, "--for", 1)
+        may = {name for (name, since, _), (_, until, _) in zip(turns, turns[1:]) if since < second + 1 and until > second}
+        check(set(one) <= may | {"other"}, "second %d has %s, and may have %s" % (second, one, may))
+        if may == {"a"} or may == {"b"}:
+            used = cpu_at(second + 1) - cpu_at(second)
+            nr = sum(one.values())
+            check(second in (int(turns[0][1]), int(turns[3][1])) or abs(nr - TURN_HZ * used) <= chance(used),
+                  "second %d: %s for %.2f s" % (second, one, used))
+        for name, count in one.items():
+            together[name] = together.get(name, 0) + count
+    check(together == whole, "%s in seconds, %s in all" % (together, whole))
+    halves = [cut(context, folder, target.pid, "--at", begin, "--for", length)[0] for begin, length in
+              ((first, at - first), (at, last - at))]
+    check({name: sum(half.get(name, 0) for half in halves) for name in whole} == whole, "%s of %s" % (halves, whole))
+    everything, _, _ = cut(context, folder, target.pid, "--at", at)
+    check(everything == whole, "--at alone is not the interval: %s" % everything)
+    beside = [name for name in os.listdir(folder) if name.endswith(SECONDS)]
+    check(len(beside) == 1 and check_seconds(folder), str(beside))
+    unusable(context, folder, target.pid, os.path.join(folder, beside[0]), at, whole)
+
+
+def unusable(context, folder, pid, path, at, whole):
+    """Seconds that are damaged, of another profile, or not there: the interval is taken whole, and a message says so."""
+    with open(path, "rb") as file:
+        good = file.read()
+    plain = gzip.decompress(good)
+    for data, says in ((good[:-9], "its gzip data is cut off"), (b"x", "its gzip data is"), (gzip.compress(plain[:-1]), "cut off"),
+                       (gzip.compress(plain[:15] + b"\x02" + plain[16:]), "another version of bpfprof"),
+                       (gzip.compress(plain[:16] + b"\x00\x00\x00\x00\x00"), "the seconds of another profile"),
+                       (None, "1 profiles reach beyond that time, and are taken whole")):
+        if data is None:
+            os.unlink(path)
+        else:
+            with open(path, "wb") as file:
+                file.write(data)
+        found, _, said = cut(context, folder, pid, "--at", at, "--for", 3)
+        check(says in said and "whole" in said, said)
+        check(found == whole, "%s: %s, not %s" % (says, found, whole))

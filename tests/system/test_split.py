@@ -9,7 +9,7 @@ import signal
 import time
 
 import containers
-from daemons import Daemon, NAME, busy, check_files, get, metrics_of, profiles, stored
+from daemons import Daemon, NAME, busy, check_files, check_seconds, get, metrics_of, profiles, stored
 from harness import CAPS, Failure, check, test
 from pprof import Pprof
 from test_push import Server, TARGET
@@ -74,6 +74,7 @@ def pods(context):
     check(daemon.end() == 0, "exit status %s" % daemon.process.returncode)
     for name, path in paths.items():
         check_files(path)
+        check(check_seconds(path), "no seconds in " + path)
         for profile in profiles(path):
             check(pods_of(profile) == {name}, "%s holds %s" % (name, pods_of(profile)))
             check("rest_of: node" in profile.comments, profile.comments[:3])
@@ -107,6 +108,15 @@ def pods(context):
         found = Pprof(context.read("pod.pb.gz")).samples
         check(sum(sample["values"][0] for sample in found) == sum(
             sample["values"][0] for profile in profiles(path) for sample in profile.samples), name)
+    # The seconds of the pod, one by one, are all of it; the first interval has more than one, or a part.
+    first, last = node[0].scalars[9] // 10**9, ends[-1] // 10**9
+    nr = 0
+    for second in range(first, last + 1):
+        context.bpfprof("report", daemon.output, "--pod", ML + "/" + name, "--at", second, "--for", 1, "-o", "pod.pb.gz")
+        with contextlib.suppress(FileNotFoundError):  # no sample in that second
+            nr += sum(sample["values"][0] for sample in Pprof(context.read("pod.pb.gz")).samples)
+            os.unlink(context.path("pod.pb.gz"))
+    check(nr == sum(sample["values"][0] for sample in found), "%d of the pod in all seconds" % nr)
     # Each file was pushed once, with the labels of its folder.
     wanted = {}
     for name, path in {**folders(daemon.output), "": daemon.output}.items():

@@ -8,7 +8,7 @@ import subprocess
 import time
 import urllib.request
 
-from daemons import Daemon, stored, token_file
+from daemons import SECONDS, Daemon, stored, token_file
 from harness import check, test
 from pprof import Pprof
 from test_python import spawn
@@ -137,6 +137,11 @@ def intervals(context):
             max(abs(share - 1) for share in sums.values())))
     context.note("all stacks of %d of %d intervals" % (read, len(middle)))
     dies(context, found, child, killed)
+    # Time that includes waiting has no seconds: report says so, and takes the interval.
+    check(not [name for name in os.listdir(daemon.output) if name.endswith(SECONDS)], "seconds")
+    done = context.bpfprof("report", daemon.output, "--at", middle[0].begin // 10**9, "--for", 1, "-o", "cut.pb.gz").expect(0)
+    check("1 profiles reach beyond that time, and are taken whole" in done.text, done.text)
+    check(Pprof(context.read("cut.pb.gz")).scalars[10] == middle[0].end - middle[0].begin, "not the whole interval")
 
 
 def dies(context, found, child, killed):

@@ -7,6 +7,7 @@
 #include "profile/aggregate.h"
 #include "profile/aggregate_rollover.h"
 #include "profile/aggregate_stats.h"
+#include "profile/seconds.h"
 #include "profile/stats.h"
 #include "aggregate_made.h"
 #include "stack_frames.h"
@@ -56,6 +57,77 @@ Test(aggregate, forget_is_not_asked_for)
 	aggregate_make(false, MIB);
 	aggregate_add_one(&p, NULL, 0, BPFPROF_STOP_NO_USER);
 	cr_expect_eq(aggregate_forget(made_aggregate, &p.task), 0);
+}
+
+/* The second of each sample, by the sample that counts it; those that come late have theirs. */
+Test(aggregate, seconds)
+{
+	static const struct {
+		uint64_t ts_ns;
+		uint64_t frame;
+		uint32_t second, entry;
+	} cases[] = {
+		{ 5000000000, 1, 0, 0 }, { 5999999999, 1, 0, 0 }, { 6000000000, 2, 1, 1 },
+		{ 8500000000, 1, 3, 0 }, { 7000000000, 3, 2, 2 }, { 6500000000, 2, 1, 1 },
+		{ 4999999999, 4, 0, 3 },
+	};
+	struct bpfprof_sample p = aggregate_sample_of(1, 1, "p");
+	uint32_t seen[4][4] = { { 0 } }, i;
+	static struct seconds_run run;
+	const uint8_t *at, *end;
+	uint64_t frame;
+	size_t before;
+
+	aggregate_make(false, MIB);
+	cr_expect_null(aggregate_seconds(made_aggregate));
+	aggregate_seconds_end(made_aggregate);
+	before = aggregate_bytes(made_aggregate);
+	cr_assert_eq(aggregate_seconds_keep(made_aggregate, 5000000000), 0);
+	cr_expect_gt(aggregate_bytes(made_aggregate), before);
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		frame = KIND(NATIVE) | cases[i].frame;
+		p.rec.ts_ns = cases[i].ts_ns;
+		aggregate_add_one(&p, &frame, 1, BPFPROF_STOP_COMPLETE);
+		seen[cases[i].second][cases[i].entry]++;
+	}
+	aggregate_seconds_end(made_aggregate);
+	at = seconds_runs(aggregate_seconds(made_aggregate), &end);
+	while (seconds_run_take(&at, end, &run) == 1)
+		for (i = 0; i < run.nr; i++)
+			seen[run.second][run.pairs[i].entry] -= run.pairs[i].count;
+	for (i = 0; i < 16; i++)
+		cr_expect_eq(seen[i / 4][i % 4], 0, "second %u, sample %u", i / 4, i % 4);
+}
+
+/* Seconds have a share of the memory; when it is used up, samples still count, and have no second. */
+Test(aggregate, seconds_full)
+{
+	struct bpfprof_sample p = aggregate_sample_of(1, 1, "p");
+	struct aggregate_view view;
+	uint64_t frame, placed = 0;
+	static struct seconds_run run;
+	const uint8_t *at, *end;
+	uint32_t i;
+
+	aggregate_make(false, MIB);
+	cr_assert_eq(aggregate_seconds_keep(made_aggregate, 0), 0);
+	for (i = 0; i < 200000; i++) {
+		frame = KIND(NATIVE) | (i % 1000);
+		p.rec.ts_ns = i * 1000000ULL;
+		aggregate_add_one(&p, &frame, 1, BPFPROF_STOP_COMPLETE);
+	}
+	aggregate_seconds_end(made_aggregate);
+	aggregate_view_get(made_aggregate, &view);
+	cr_expect_eq(aggregate_count_in_all(&view), 200000);
+	cr_expect_eq(view.nr_table_full, 0);
+	at = seconds_runs(aggregate_seconds(made_aggregate), &end);
+	while (seconds_run_take(&at, end, &run) == 1)
+		for (i = 0; i < run.nr; i++)
+			placed += run.pairs[i].count;
+	cr_expect_eq(placed + view.nr_no_second, 200000);
+	cr_expect(placed > 60000 && placed < 70000, "%llu bytes of 64 KiB",
+		  (unsigned long long)placed);
+	cr_expect_lt(aggregate_bytes(made_aggregate), MIB);
 }
 
 /* The program of a process may be known only after its first sample; the next interval keeps it. */

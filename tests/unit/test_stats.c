@@ -259,3 +259,20 @@ Test(stats, since)
 	cr_expect_str_eq(now.lost.reasons[2].name, "zero");
 	cr_expect_eq(stats_total(&now.files), 0);
 }
+
+/* Each group but the one that stats_add_samples() adds. */
+Test(stats, add_groups)
+{
+	struct run_stats to = { 0 }, from = { .samples = 5 };
+	enum counter_group group;
+
+	for (group = COUNTER_LOST; group < COUNTER_TRACE; group++) {
+		stats_add(stats_group(&from, group), "some", group);
+		stats_add(stats_group(&to, group), "some", 100);
+	}
+	stats_add_groups(&to, &from);
+	cr_expect_eq(to.samples, 0);
+	for (group = COUNTER_LOST; group < COUNTER_TRACE; group++)
+		cr_expect_eq(stats_total(stats_group(&to, group)),
+			     100 + (group == COUNTER_STACKS ? 0 : group), "group %d", group);
+}

@@ -558,11 +558,12 @@ Test(store, cuda)
 	struct store_counts counts = { 0 };
 	struct store_name name;
 	struct store_set set;
-	char target[64], file[STORE_NAME_MAX];
+	char target[64], file[STORE_NAME_MAX], memory[STORE_NAME_MAX], seconds[STORE_NAME_MAX];
 	ssize_t len;
 
-	cr_assert_eq(
-		store_begin(store, &set, STORE_CUDA | STORE_MEMORY, &no_limits, START, &counts), 0);
+	cr_assert_eq(store_begin(store, &set, STORE_CUDA | STORE_MEMORY | STORE_SECONDS, &no_limits,
+				 START, &counts),
+		     0);
 	for (int i = 0; i < STORE_NR_FILES; i++)
 		cr_assert_eq(write(set.fds[i], "x", 1), 1);
 	cr_assert_eq(store_commit(store, &set, START, 60, &no_limits, START + 60, &counts), 0);
@@ -580,6 +581,18 @@ Test(store, cuda)
 		cr_expect_str_eq(file, target);
 		cr_expect_eq(strncmp(target, "cuda-", 5), 0);
 	}
+	for (enum store_file kind = 0; kind < STORE_NR_FILES; kind++) {
+		store_file_name(memory, set.name, kind);
+		cr_expect(store_name_parse(&name, memory), "%s", memory);
+		cr_expect_eq(name.file, kind);
+	}
+	store_file_name(memory, set.name, STORE_MEMORY_HTML);
+	cr_expect_eq(access(memory, F_OK), 0);
+	store_file_name(seconds, set.name, STORE_SECONDS_GZ);
+	cr_expect_str_eq(seconds, "cpu-20231114T221320Z-60s.seconds.gz");
+	cr_expect_eq(access(seconds, F_OK), 0);
+	cr_expect_not(store_is_latest("latest.seconds.gz"));
+	cr_expect_not(there("latest.seconds.gz"), "the file is of no use without its profile");
 	cr_expect_not(store_is_latest("latest.cuda"));
 	cr_expect_not(store_name_parse(&name, "cuda-20231114T221320Z-60s.svg"));
 	cr_expect_not(store_name_parse(&name, "cud-20231114T221320Z-60s.html"));
@@ -594,6 +607,8 @@ Test(store, cuda)
 		     0);
 	cr_expect_eq(counts.sets, 1);
 	cr_expect_lt(access(file, F_OK), 0);
+	cr_expect_lt(access(memory, F_OK), 0);
+	cr_expect_lt(access(seconds, F_OK), 0);
 	store_close(store);
 }
 
@@ -605,8 +620,9 @@ Test(store, cuda_repair)
 	struct store_set set;
 	char old[STORE_NAME_MAX];
 
-	cr_assert_eq(
-		store_begin(store, &set, STORE_CUDA | STORE_MEMORY, &no_limits, START, &counts), 0);
+	cr_assert_eq(store_begin(store, &set, STORE_CUDA | STORE_MEMORY | STORE_SECONDS, &no_limits,
+				 START, &counts),
+		     0);
 	cr_assert_eq(store_commit(store, &set, START, 60, &no_limits, START + 60, &counts), 0);
 	store_file_name(old, set.name, STORE_CUDA_HTML);
 	cr_assert_eq(set_write(store, START + 60, &no_limits, &counts), 0);

@@ -74,7 +74,7 @@ static const struct flag rows[] = {
 	{ "file", "FILE", "the same as FILE alone; - is standard input", FLAG_LIST,
 	  FLAG_LIST_AT(struct report_options, files, nr_files), .letter = 'f', .repeatable = true,
 	  .take = take_file, .refusal = "must name a file" },
-	{ "last", "DURATION", "take the newest 2m, 1h of a folder", FLAG_DURATION,
+	{ "last", "DURATION", "take the newest 30s, 2m, 1h of a folder", FLAG_DURATION,
 	  AT(window.last_s), .marked = true, .unit_ns = NS_PER_SECOND, .whole = true,
 	  .refusal = "must be a number of seconds, or one like 30s, 5m, 2h" },
 	{ "at", "TIME",
@@ -83,9 +83,9 @@ static const struct flag rows[] = {
 	  FLAG_CUSTOM, AT(window.at_s), .marked = true, .take = take_at,
 	  .refusal = "must be a time like 14:03, 14:03:20, 2026-01-31T14:03:20Z, or seconds "
 		     "since 1970" },
-	{ "for", "DURATION", "--at: take the intervals of so long after it, too (1s)",
-	  FLAG_DURATION, AT(window.for_s), .marked = true, .unit_ns = NS_PER_SECOND, .whole = true,
-	  .initial = 1, .refusal = "must be a number of seconds, or one like 30s, 5m, 2h" },
+	{ "for", "DURATION", "--at: take just so long from then on, to the second", FLAG_DURATION,
+	  AT(window.for_s), .marked = true, .unit_ns = NS_PER_SECOND, .whole = true,
+	  .refusal = "must be a number of seconds, or one like 30s, 5m, 2h" },
 	{ "pid", "PID", "samples of these processes only", FLAG_PIDS,
 	  FLAG_LIST_AT(struct report_options, choice.pids, choice.nr_pids), .letter = 'p',
 	  .repeatable = true, .marked = true },
@@ -271,6 +271,7 @@ static const char report_notes[] =
 	"  bpfprof report node*.pb.gz --by process                who takes the time?\n"
 	"  bpfprof report DIR --last 10m --pod ml/trainer-0       what the daemon has seen\n"
 	"  bpfprof report DIR --at 02:14 --for 5m -o night.html   at that time of the night\n"
+	"  bpfprof report DIR --at 14:03:20 --for 5s              just these seconds\n"
 	"  bpfprof report a.pb.gz b.pb.gz -o both.html            one flame graph\n"
 	"  bpfprof report py-spy.raw -o x.speedscope.json         another format\n"
 	"  bpfprof report --tasks node*.json                      calls of Ray's workers\n"

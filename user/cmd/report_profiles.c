@@ -20,6 +20,7 @@
 #include "cmd/report_store.h"
 #include "formats/output.h"
 #include "formats/profile_read.h"
+#include "formats/seconds_file.h"
 #include "profile/grouping.h"
 #include "report/leaf_report.h"
 #include "report/profile_report.h"
@@ -46,9 +47,24 @@ static int add_of_bundle(void *arg, const struct report_bundle_file *file)
 	return add_one(arg, file->name, file->data, file->len);
 }
 
-static int read_one(struct report_input *input, const char *path, struct report_seen *seen)
+static int add_path(struct profile_read *read, struct report_paths *paths,
+		    const struct report_path *path, const struct buf *data)
+{
+	struct seconds_cut cut = { 0 };
+	int err;
+
+	read->cut = report_cut_begin(paths, path, &cut) ? &cut : NULL;
+	err = add_one(read, path->path, data->data, data->len);
+	read->cut = NULL;
+	report_cut_end(paths, path, &cut);
+	return err;
+}
+
+static int read_one(struct report_input *input, struct report_paths *paths,
+		    const struct report_path *of, struct report_seen *seen)
 {
 	struct profile_read *read = &input->read;
+	const char *path = of->path;
 	__cleanup(close_fd) int fd = report_open(path);
 	__cleanup(buf_fini) struct buf data, name;
 	int err;
@@ -67,7 +83,7 @@ static int read_one(struct report_input *input, const char *path, struct report_
 	if (err)
 		return err;
 	if (!report_bundle_is(data.data, data.len))
-		return add_one(read, path, data.data, data.len);
+		return add_path(read, paths, of, &data);
 	err = report_bundle_read(data.data, data.len, add_of_bundle, read, &input->partial);
 	if (err == -EBADMSG)
 		log_error("%s: the bundle of files is cut off or malformed", name.data);
@@ -90,7 +106,9 @@ int report_input_read(struct report_input *input, char *const *files, size_t nr,
 	if (err == -ENOMEM)
 		log_error("%s", strerror(-err));
 	for (i = 0; i < paths.nr && !err; i++)
-		err = read_one(input, paths.list[i], &seen);
+		err = read_one(input, &paths, &paths.list[i], &seen);
+	if (!err)
+		report_paths_end(&paths);
 	report_seen_fini(&seen);
 	report_paths_fini(&paths);
 	if (err)

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -15,7 +16,6 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "base/names.h"
 #include "base/strtab.h"
 #include "base/vec.h"
 #include "capture/process_choice.h"
@@ -23,6 +23,7 @@
 #include "container/containers.h"
 #include "daemon/store.h"
 #include "formats/profile_read.h"
+#include "formats/seconds_file.h"
 
 #define DEPTH 2 /* NAMESPACE/POD of --split pod */
 #define INTERVALS_MAX 262144
@@ -108,12 +109,60 @@ static const char *time_text(char text[32], uint64_t seconds)
 	return text;
 }
 
+static int path_add(struct report_paths *to, const char *path)
+{
+	struct report_path one = { .path = strdup(path) };
+
+	if (!one.path || vec_grow(to->list, to->nr + 1, to->cap, VEC_BOUNDED)) {
+		free(one.path);
+		return -ENOMEM;
+	}
+	to->list[to->nr++] = one;
+	return 0;
+}
+
+/* Only the seconds from start_s up to end_s of the interval that was added last are wanted. */
+static int path_cut(struct report_paths *to, const struct interval *interval, uint64_t start_s,
+		    uint64_t end_s)
+{
+	const char *slash = strrchr(interval->path, '/');
+	struct report_path *path = &to->list[to->nr - 1];
+	char set[STORE_NAME_MAX], name[STORE_NAME_MAX];
+	struct store_name of;
+
+	if (!slash || !store_name_parse(&of, slash + 1))
+		return 0;
+	store_name_make(set, of.start, of.seconds, of.copy);
+	store_file_name(name, set, STORE_SECONDS_GZ);
+	path->from_s = start_s;
+	path->until_s = end_s;
+	if (asprintf(&path->seconds, "%.*s/%s", (int)(slash - interval->path), interval->path,
+		     name) >= 0)
+		return 0;
+	path->seconds = NULL;
+	return -ENOMEM;
+}
+
+static int interval_take(struct report_paths *to, const struct interval *interval,
+			 const struct report_window *window, uint64_t start_s, uint64_t end_s)
+{
+	int err;
+
+	if (to->nr >= PROFILE_READ_FILES)
+		return -E2BIG;
+	err = path_add(to, interval->path);
+	if (err || (window->at_s && !window->for_s) ||
+	    (interval->start_s >= start_s && interval->end_s <= end_s))
+		return err;
+	return path_cut(to, interval, start_s, end_s);
+}
+
 /* Adds the intervals that overlap the window. */
 static int window_take(struct report_paths *to, const struct intervals *from,
 		       const struct report_window *window, const char *folder)
 {
 	uint64_t start_s = window->at_s,
-		 end_s = window->at_s ? start_s + window->for_s : UINT64_MAX;
+		 end_s = window->at_s ? start_s + (window->for_s ? window->for_s : 1) : UINT64_MAX;
 	uint64_t first_s = UINT64_MAX, last_s = 0, newest_s = 0;
 	char first[32], last[32];
 	size_t i, before = to->nr;
@@ -130,9 +179,7 @@ static int window_take(struct report_paths *to, const struct intervals *from,
 			continue;
 		first_s = one->start_s < first_s ? one->start_s : first_s;
 		last_s = one->end_s > last_s ? one->end_s : last_s;
-		err = to->nr < PROFILE_READ_FILES
-			      ? names_add(&to->list, &to->nr, one->path, strlen(one->path))
-			      : -E2BIG;
+		err = interval_take(to, one, window, start_s, end_s);
 	}
 	if (err) {
 		log_error("%s: %s", folder,
@@ -145,6 +192,10 @@ static int window_take(struct report_paths *to, const struct intervals *from,
 			  time_text(last, newest_s));
 		err = -ENOENT;
 	} else {
+		if (window->for_s || window->last_s) {
+			first_s = first_s < start_s ? start_s : first_s;
+			last_s = last_s > end_s ? end_s : last_s;
+		}
 		log_info("%s: %zu of %zu profiles, from %s to %s", folder, to->nr - before,
 			 from->nr, time_text(first, first_s), time_text(last, last_s));
 	}
@@ -184,14 +235,81 @@ int report_paths_expand(struct report_paths *ret, char *const *files, size_t nr,
 		if (strcmp(files[i], "-") && !stat(files[i], &st) && S_ISDIR(st.st_mode))
 			err = folder_expand(ret, files[i], window);
 		else
-			err = names_add(&ret->list, &ret->nr, files[i], strlen(files[i]));
+			err = path_add(ret, files[i]);
 	}
 	return err;
 }
 
+static bool cut_read(const struct report_path *path, int fd, struct seconds_cut *ret)
+{
+	__cleanup(buf_fini) struct buf data = { .max = PROFILE_READ_FILE_BYTES };
+	__cleanup(buf_fini) struct buf name = { .max = NAME_BYTES }, why = { .max = NAME_BYTES };
+	int err = fd < 0 ? fd : report_load_fd(&data, fd);
+
+	*ret = (struct seconds_cut){ .from_s = path->from_s, .until_s = path->until_s };
+	if (!err)
+		err = seconds_read(ret, data.len ? data.data : "", data.len, &why);
+	if (!err)
+		return true;
+	report_file_name(&name, path->seconds);
+	log_warn("%s: %s; the whole interval is taken", name.data,
+		 why.len ? why.data : strerror(-err));
+	seconds_cut_fini(ret);
+	return false;
+}
+
+bool report_cut_begin(struct report_paths *paths, const struct report_path *path,
+		      struct seconds_cut *ret)
+{
+	__cleanup(close_fd) int fd = -1;
+	struct stat st;
+
+	if (!path->seconds)
+		return false;
+	/* A pipe would wait for its writer. */
+	fd = lstat(path->seconds, &st) || S_ISREG(st.st_mode) ? report_open(path->seconds)
+							      : -ENOENT;
+	if (fd != -ENOENT)
+		return cut_read(path, fd, ret);
+	paths->nr_without++;
+	return false;
+}
+
+void report_cut_end(struct report_paths *paths, const struct report_path *path,
+		    struct seconds_cut *cut)
+{
+	__cleanup(buf_fini) struct buf name = { .max = NAME_BYTES };
+
+	paths->nr_left_out += cut->nr_left_out;
+	if (cut->foreign) {
+		report_file_name(&name, path->seconds);
+		log_warn("%s: the seconds of another profile; the whole interval is taken",
+			 name.data);
+	}
+	seconds_cut_fini(cut);
+}
+
+void report_paths_end(const struct report_paths *paths)
+{
+	if (paths->nr_without)
+		log_warn("%zu profiles reach beyond that time, and are taken whole: they have no "
+			 "seconds (daemon --wall, or an earlier version)",
+			 paths->nr_without);
+	if (paths->nr_left_out)
+		log_warn("%" PRIu64 " samples of intervals that reach beyond that time have no "
+			 "second, and are left out",
+			 paths->nr_left_out);
+}
+
 void report_paths_fini(struct report_paths *paths)
 {
-	names_free(paths->list, paths->nr);
+	size_t i;
+
+	for (i = 0; i < paths->nr; i++) {
+		free(paths->list[i].path);
+		free(paths->list[i].seconds);
+	}
+	free(paths->list);
 }
 
 static bool process_is_chosen(const struct profile *profile, const struct profile_process *process,

@@ -83,6 +83,8 @@ static int interval_begin(struct daemon *daemon, struct interval *interval, uint
 {
 	size_t taken = daemon->writer.pid ? daemon->writer.aggregate_bytes : 0;
 	size_t bytes = daemon->aggregate_bytes;
+	uint64_t begin_ns;
+	int err;
 
 	if (daemon->ended.aggregate)
 		taken += aggregate_bytes(daemon->ended.aggregate);
@@ -97,7 +99,13 @@ static int interval_begin(struct daemon *daemon, struct interval *interval, uint
 	else
 		bytes = taken + bytes / 4 < bytes ? bytes - taken : bytes / 4;
 	interval->end_ns = next_boundary(daemon, interval, now_ns);
-	return aggregate_new(&interval->aggregate, daemon->options->threads, bytes);
+	err = aggregate_new(&interval->aggregate, daemon->options->threads, bytes);
+	if (err || daemon->options->capture.session.waits)
+		return err;
+	/* Without memory for seconds the interval does without them. */
+	begin_ns = interval->start_ns - (interval->start_ns + interval->offset_ns) % NS_PER_SECOND;
+	aggregate_seconds_keep(interval->aggregate, begin_ns);
+	return 0;
 }
 
 /*

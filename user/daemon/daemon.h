@@ -42,6 +42,7 @@ struct aggregate;
 struct http;
 struct profile;
 struct push_item;
+struct seconds;
 struct thread_rest;
 struct thread_times;
 
@@ -67,6 +68,7 @@ struct profiles {
 	const struct profile *cpu;
 	const struct profile *calls; /* NULL without --gpu */
 	const struct profile *memory; /* NULL without --memory */
+	const struct seconds *seconds; /* of the samples of cpu; NULL with --wall */
 };
 
 /* The result of a writer, which sends it through a pipe. */
@@ -100,7 +102,7 @@ struct writer {
 };
 
 struct daemon_totals {
-	/* Samples and stacks; samples that an aggregate had no room for; problems that writers met. */
+	/* Samples and stacks; what aggregates had no room for; problems that writers met. */
 	struct run_stats counted;
 	uint64_t profiles, write_errors, bytes;
 	uint64_t pod_profiles, pod_write_errors;

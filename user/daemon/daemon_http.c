@@ -111,10 +111,9 @@ static void stats_now(struct daemon *daemon, struct run_stats *stats)
 		aggregate_view_get(intervals[i]->aggregate, &view);
 		aggregate_stats(&part, &view);
 		stats_add_samples(stats, &part);
-		stats_add_reasons(&stats->lost, &part.lost);
+		stats_add_groups(stats, &part);
 	}
-	stats_add_reasons(&stats->lost, &counted->lost);
-	stats_add_reasons(&stats->files, &counted->files);
+	stats_add_groups(stats, counted);
 }
 
 static void sampling_metrics(struct buf *dst, struct daemon *daemon)

@@ -55,6 +55,7 @@ struct split {
 	struct tree *tree;
 	struct buf *list;
 	struct write_result *result;
+	const struct seconds *seconds; /* of all pods */
 };
 
 /* The parts of one pod, or of the processes in no pod. Some may be NULL. */
@@ -62,12 +63,13 @@ struct pod {
 	struct profile_part *parts[NR_KINDS];
 };
 
-static struct profiles profiles_of(const struct pod *pod)
+static struct profiles profiles_of(const struct split *split, const struct pod *pod)
 {
 	return (struct profiles){
 		.cpu = pod->parts[CPU] ? &pod->parts[CPU]->profile : NULL,
 		.calls = pod->parts[CALLS] ? &pod->parts[CALLS]->profile : NULL,
 		.memory = pod->parts[MEMORY] ? &pod->parts[MEMORY]->profile : NULL,
+		.seconds = split->seconds,
 	};
 }
 
@@ -76,7 +78,7 @@ static int pod_write(struct daemon *daemon, const struct pod *pod, struct split 
 	const struct profile_part *part = pod->parts[CPU]     ? pod->parts[CPU]
 					  : pod->parts[CALLS] ? pod->parts[CALLS]
 							      : pod->parts[MEMORY];
-	struct profiles profiles = profiles_of(pod);
+	struct profiles profiles = profiles_of(split, pod);
 	struct profile idle = part->profile;
 	const char *names[2];
 	struct tree_name name;
@@ -108,7 +110,7 @@ static int pod_write(struct daemon *daemon, const struct pod *pod, struct split 
 
 static int node_write(struct daemon *daemon, const struct pod *pod, struct split *split)
 {
-	const struct profiles profiles = profiles_of(pod);
+	const struct profiles profiles = profiles_of(split, pod);
 	struct write_result *result = split->result;
 	struct store_set set;
 	int err;
@@ -218,7 +220,7 @@ int split_write(struct daemon *daemon, const struct profiles *profiles, struct w
 	struct buf list;
 	const struct profile *of_kind[NR_KINDS] = { profiles->cpu, profiles->calls,
 						    profiles->memory };
-	struct split split = { .list = &list, .result = result };
+	struct split split = { .list = &list, .result = result, .seconds = profiles->seconds };
 	enum kind kind;
 	int err;
 

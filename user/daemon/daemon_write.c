@@ -114,7 +114,8 @@ static int interval_write(struct daemon *daemon, struct write_result *result)
 	struct run_stats *stats = &daemon->writer.stats;
 	struct run_stats before = { 0 }, now = { 0 };
 	struct profile profile = { 0 }, calls = { 0 }, memory = { 0 };
-	struct profiles profiles = { .cpu = &profile };
+	struct profiles profiles = { .cpu = &profile,
+				     .seconds = aggregate_seconds(interval->aggregate) };
 	struct run_stats calls_stats, memory_stats;
 	int err, hidden = 0;
 
@@ -213,8 +214,8 @@ static void interval_stats(struct daemon *daemon, struct run_stats *stats)
 	aggregate_view_get(interval->aggregate, &view);
 	aggregate_stats(&samples, &view);
 	stats_add_samples(stats, &samples);
-	stats_add_reasons(&stats->lost, &samples.lost);
-	stats_add_reasons(&daemon->totals.counted.lost, &samples.lost);
+	stats_add_groups(stats, &samples);
+	stats_add_groups(&daemon->totals.counted, &samples);
 	calls_interval_stats(&interval->calls, stats);
 	stats->duration_seconds = (double)(interval->end_ns - interval->start_ns) / 1e9;
 	stats_add_rows(&stats->clock, daemon_counters, &clock_steps, false);
@@ -237,6 +238,7 @@ int writer_start(struct daemon *daemon)
 	struct writer *writer = &daemon->writer;
 	int fds[2] = { -1, -1 }, err = 0;
 
+	aggregate_seconds_end(daemon->ended.aggregate);
 	interval_stats(daemon, &writer->stats);
 	stats_add_samples(&daemon->totals.counted, &writer->stats);
 	writer->start_ns = time_monotonic_ns();

@@ -18,7 +18,7 @@
 #include "daemon/http_later.h"
 #include "daemon/store.h"
 
-#define MAX_NAMES 262144
+#define MAX_NAMES 360000
 #define COPY_BYTES 65536
 #define NOT_FOUND 404
 #define DEPTH_MAX 2 /* of folders in it */

@@ -34,11 +34,15 @@ static const struct {
 	[STORE_MEMORY_PPROF] = { MEMORY_PREFIX, ".pb.gz", "latest.memory.pb.gz" },
 	[STORE_MEMORY_FOLDED] = { MEMORY_PREFIX, ".folded", "latest.memory.folded" },
 	[STORE_MEMORY_HTML] = { MEMORY_PREFIX, ".html", "latest.memory.html" },
+	[STORE_SECONDS_GZ] = { CPU_PREFIX, ".seconds.gz", NULL },
 };
 
 unsigned int store_part_of(enum store_file file)
 {
-	return file < STORE_CUDA_PPROF ? 0 : file < STORE_MEMORY_PPROF ? STORE_CUDA : STORE_MEMORY;
+	return file < STORE_CUDA_PPROF	   ? 0
+	       : file < STORE_MEMORY_PPROF ? STORE_CUDA
+	       : file < STORE_SECONDS_GZ   ? STORE_MEMORY
+					   : STORE_SECONDS;
 }
 
 const char *store_latest_name(enum store_file file)
@@ -51,7 +55,7 @@ bool store_is_latest(const char *name)
 	enum store_file file;
 
 	for (file = 0; file < STORE_NR_FILES; file++)
-		if (!strcmp(name, files[file].latest))
+		if (files[file].latest && !strcmp(name, files[file].latest))
 			return true;
 	return false;
 }
@@ -129,25 +133,36 @@ void store_file_name(char *name, const char *set_name, enum store_file file)
 		 files[file].suffix);
 }
 
+/* The file of a set whose prefix the name has, and the rest of the name behind it; STORE_NR_FILES: none. */
+static enum store_file prefix_take(const char **text)
+{
+	enum store_file file;
+
+	for (file = 0; file < STORE_NR_FILES; file++)
+		if (!strncmp(*text, files[file].prefix, strlen(files[file].prefix)))
+			break;
+	if (file < STORE_NR_FILES)
+		*text += strlen(files[file].prefix);
+	return file;
+}
+
 bool store_name_parse(struct store_name *ret, const char *name)
 {
 	struct store_name found = { 0 };
 	char set_name[STORE_NAME_MAX], made[STORE_NAME_MAX];
-	const char *at = name, *prefix = *name == 'c' && name[1] == 'u' ? CUDA_PREFIX : CPU_PREFIX;
+	const char *at = name;
+	enum store_file first = prefix_take(&at);
 
-	if (strncmp(at, prefix, strlen(prefix)))
-		return false;
-	at += strlen(prefix);
-	if (!time_take(&at, &found.start) || *at++ != '-' || !number_take(&at, &found.seconds) ||
-	    *at++ != 's')
+	if (first == STORE_NR_FILES || !time_take(&at, &found.start) || *at++ != '-' ||
+	    !number_take(&at, &found.seconds) || *at++ != 's')
 		return false;
 	if (*at == '-') {
 		at++;
 		if (!number_take(&at, &found.copy) || !found.copy)
 			return false;
 	}
-	for (found.file = 0; found.file < STORE_NR_FILES; found.file++)
-		if (!strcmp(prefix, files[found.file].prefix) &&
+	for (found.file = first; found.file < STORE_NR_FILES; found.file++)
+		if (!strcmp(files[first].prefix, files[found.file].prefix) &&
 		    !strcmp(at, files[found.file].suffix))
 			break;
 	if (found.file == STORE_NR_FILES)

@@ -14,7 +14,7 @@
 
 #include "daemon/store.h"
 
-#define SETS_MAX_FILES 262144 /* a day has 259200 of them with intervals of a second */
+#define SETS_MAX_FILES 360000 /* a day has 345600 of them with intervals of a second */
 
 #define SETS_FUTURE_SECONDS 60 /* a set that begins later was made under another clock */
 

@@ -200,6 +200,8 @@ static int link_set(struct store *store, enum store_file file, const char *targe
 	ssize_t len;
 	int err;
 
+	if (!store_latest_name(file))
+		return 0;
 	if (!fstatat(store->fd, store_latest_name(file), &st, AT_SYMLINK_NOFOLLOW)) {
 		if (!S_ISLNK(st.st_mode))
 			return -EEXIST;
@@ -231,8 +233,9 @@ static void links_count(struct store_counts *counts, int err)
 /* The set to which latest.* of one kind leads. */
 static bool link_read(const struct store *store, enum store_file file, struct store_name *ret)
 {
+	const char *latest = store_latest_name(file);
 	char target[STORE_NAME_MAX];
-	ssize_t len = readlinkat(store->fd, store_latest_name(file), target, sizeof(target) - 1);
+	ssize_t len = latest ? readlinkat(store->fd, latest, target, sizeof(target) - 1) : 0;
 
 	if (len <= 0)
 		return false;

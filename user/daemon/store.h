@@ -5,8 +5,9 @@
 /*
  * The folder of the daemon. It has one set of files per interval:
  * cpu-<start, UTC yyyymmddThhmmssZ>-<seconds>s[-<n>].{pb.gz,folded,html}; with --gpu also
- * cuda-<the same>, with --memory memory-<the same>. The links latest.*, latest.cuda.* and latest.memory.*
- * lead to the files of the newest set. A file is written whole or not at all.
+ * cuda-<the same>, with --memory memory-<the same>; and cpu-<the same>.seconds.gz, which belongs to the pprof beside
+ * it. The links latest.*, latest.cuda.* and latest.memory.* lead to the other files of the newest set. A file is
+ * written whole or not at all.
  *
  * One store at a time uses a folder: flock(2) locks it until the last process with a copy of the
  * descriptor has ended. Only regular files with such names belong to the store: it does not count,
@@ -29,14 +30,16 @@ enum store_file {
 	STORE_MEMORY_PPROF, /* resident memory, with --memory */
 	STORE_MEMORY_FOLDED,
 	STORE_MEMORY_HTML,
+	STORE_SECONDS_GZ, /* the seconds of samples, without --wall; no link leads to it */
 	STORE_NR_FILES
 };
 
 #define STORE_NR_CPU_FILES STORE_CUDA_PPROF /* in every set */
 #define STORE_CUDA 1U /* parts that a set may have, too */
 #define STORE_MEMORY 2U
+#define STORE_SECONDS 4U
 
-/* 0: of every set; or STORE_CUDA, STORE_MEMORY. */
+/* 0: of every set; or STORE_CUDA, STORE_MEMORY, STORE_SECONDS. */
 unsigned int store_part_of(enum store_file file);
 
 #define STORE_NAME_MAX 64
@@ -147,6 +150,6 @@ void store_name_make(char *name, uint64_t start, uint64_t seconds, uint64_t copy
 /* name[STORE_NAME_MAX]: the file of a set, by the name of the set. */
 void store_file_name(char *name, const char *set_name, enum store_file file);
 bool store_is_latest(const char *name); /* of a link latest.* */
-const char *store_latest_name(enum store_file file); /* of its link */
+const char *store_latest_name(enum store_file file); /* of its link; NULL: it has none */
 
 #endif

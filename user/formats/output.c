@@ -400,13 +400,19 @@ static int profile_write(FILE *out, void *arg)
 	return formats[job->format].write(out, job->profile, job->options);
 }
 
+int output_write_fd_by(int fd, int (*writer)(FILE *out, void *arg), void *arg)
+{
+	struct target target = { .fd = fd, .keep_fd = true };
+
+	return write_stream(&target, writer, arg);
+}
+
 int output_write_fd(int fd, enum output_format format, const struct profile *profile,
 		    const struct output_options *options)
 {
 	struct profile_job job = { format, profile, options };
-	struct target target = { .fd = fd, .keep_fd = true };
 
-	return formats[format].write ? write_stream(&target, profile_write, &job) : -EINVAL;
+	return formats[format].write ? output_write_fd_by(fd, profile_write, &job) : -EINVAL;
 }
 
 int output_write_by(const char *path, int (*writer)(FILE *out, void *arg), void *arg)

@@ -126,6 +126,9 @@ int output_write_bytes(const char *path, const void *data, size_t len);
 int output_write_fd(int fd, enum output_format format, const struct profile *profile,
 		    const struct output_options *options);
 
+/* The same of whatever writer() writes, which gives 0 or -errno. */
+int output_write_fd_by(int fd, int (*writer)(FILE *out, void *arg), void *arg);
+
 /* The writers themselves: 0 or -errno; stream errors are checked by the caller (ferror). */
 #define OUTPUT_WRITER(VALUE, NAME, SUFFIX, TYPE)                                                   \
 	int NAME##_write(FILE *out, const struct profile *profile,                                 \

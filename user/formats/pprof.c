@@ -10,7 +10,9 @@
 #include "base/buf.h"
 #include "base/strtab.h"
 #include "base/text.h"
+#include "base/varint.h"
 #include "formats/pprof_fields.h"
+#include "formats/zip.h"
 #include "profile/profile.h"
 #include "profile/stats.h"
 #include "profile/wakers.h"
@@ -20,7 +22,6 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 #define WAKER_BYTES 512 /* longer wakers are cut */
 #define XXH_INLINE_ALL
@@ -46,9 +47,7 @@ struct label {
 #define NR_CONTAINER_LABELS 8
 
 struct pprof {
-	FILE *out;
-	z_stream zip;
-	int error;
+	struct zip zip;
 	const struct profile *profile;
 	struct strtab *strings; /* string table of the output */
 	struct buf text;
@@ -63,76 +62,37 @@ struct pprof {
 	struct label *ranks_labels; /* RANKS_NR per process */
 };
 
-static void zip_bytes(struct pprof *w, const void *data, size_t len, int flush)
-{
-	unsigned char chunk[16384];
-
-	if (w->error)
-		return;
-	w->zip.next_in = (unsigned char *)data;
-	w->zip.avail_in = (unsigned int)len;
-	do {
-		w->zip.next_out = chunk;
-		w->zip.avail_out = sizeof(chunk);
-		if (deflate(&w->zip, flush) == Z_STREAM_ERROR) {
-			w->error = -EIO;
-			return;
-		}
-		fwrite(chunk, 1, sizeof(chunk) - w->zip.avail_out, w->out);
-	} while (w->zip.avail_out == 0);
-}
-
-static size_t encode_varint(unsigned char dst[10], uint64_t value)
-{
-	size_t len = 0;
-
-	while (value >= 0x80) {
-		dst[len++] = (unsigned char)(value | 0x80);
-		value >>= 7;
-	}
-	dst[len++] = (unsigned char)value;
-	return len;
-}
-
-static void add_varint(struct buf *dst, uint64_t value)
-{
-	unsigned char bytes[10];
-
-	buf_add(dst, bytes, encode_varint(bytes, value));
-}
-
 /* Writes a number; 0 is the default and left out. */
 static void add_number(struct buf *dst, unsigned int field, uint64_t value)
 {
 	if (!value)
 		return;
-	add_varint(dst, field << 3 | WIRE_VARINT);
-	add_varint(dst, value);
+	varint_add(dst, field << 3 | WIRE_VARINT);
+	varint_add(dst, value);
 }
 
 static void add_bytes(struct buf *dst, unsigned int field, const void *data, size_t len)
 {
-	add_varint(dst, field << 3 | WIRE_BYTES);
-	add_varint(dst, len);
+	varint_add(dst, field << 3 | WIRE_BYTES);
+	varint_add(dst, len);
 	buf_add(dst, data, len);
 }
 
 static void write_bytes(struct pprof *w, unsigned int field, const void *data, size_t len)
 {
 	unsigned char head[20];
-	size_t head_len = encode_varint(head, field << 3 | WIRE_BYTES);
+	size_t head_len = varint_put(head, field << 3 | WIRE_BYTES);
 
-	head_len += encode_varint(head + head_len, len);
-	zip_bytes(w, head, head_len, Z_NO_FLUSH);
-	if (len)
-		zip_bytes(w, data, len, Z_NO_FLUSH);
+	head_len += varint_put(head + head_len, len);
+	zip_add(&w->zip, head, head_len);
+	zip_add(&w->zip, data, len);
 }
 
 /* Writes w->message as one field of the outermost message, and empties it. */
 static void write_message(struct pprof *w, unsigned int field)
 {
-	if (buf_error(&w->message) && !w->error)
-		w->error = buf_error(&w->message);
+	if (buf_error(&w->message) && !w->zip.error)
+		w->zip.error = buf_error(&w->message);
 	write_bytes(w, field, w->message.data, w->message.len);
 	buf_reset(&w->message);
 }
@@ -144,9 +104,9 @@ static void write_number(struct pprof *w, unsigned int field, uint64_t value)
 
 	if (!value)
 		return;
-	len = encode_varint(bytes, field << 3 | WIRE_VARINT);
-	len += encode_varint(bytes + len, value);
-	zip_bytes(w, bytes, len, Z_NO_FLUSH);
+	len = varint_put(bytes, field << 3 | WIRE_VARINT);
+	len += varint_put(bytes + len, value);
+	zip_add(&w->zip, bytes, len);
 }
 
 /* Index in the output's string table; protobuf strings must be UTF-8. */
@@ -155,9 +115,9 @@ static uint32_t string_index(struct pprof *w, const char *str, const char *suffi
 	buf_reset(&w->text);
 	text_add(&w->text, str);
 	buf_add_str(&w->text, suffix);
-	if (buf_error(&w->text) && !w->error)
-		w->error = buf_error(&w->text);
-	return w->error ? 0 : strtab_add_len(w->strings, w->text.data, w->text.len);
+	if (buf_error(&w->text) && !w->zip.error)
+		w->zip.error = buf_error(&w->text);
+	return w->zip.error ? 0 : strtab_add_len(w->strings, w->text.data, w->text.len);
 }
 
 static uint32_t profile_string(struct pprof *w, uint32_t id)
@@ -197,8 +157,8 @@ static void write_comments(struct pprof *w)
 	stats_json(&text, w->profile->stats);
 	if (!buf_error(&text))
 		write_comment(w, text.data, text.len);
-	else if (!w->error)
-		w->error = buf_error(&text);
+	else if (!w->zip.error)
+		w->zip.error = buf_error(&text);
 	buf_fini(&text);
 }
 
@@ -531,15 +491,15 @@ static void add_values(struct pprof *w, size_t sample)
 	buf_reset(&w->part);
 	if (profile->call_values) {
 		for (i = 0; i < PROFILE_NR_CALL_VALUES; i++)
-			add_varint(&w->part, profile->call_values[sample][i]);
+			varint_add(&w->part, profile->call_values[sample][i]);
 	} else {
 		if (profile->beside) {
-			add_varint(&w->part, profile->beside[sample].count);
-			add_varint(&w->part, profile->beside[sample].value);
+			varint_add(&w->part, profile->beside[sample].count);
+			varint_add(&w->part, profile->beside[sample].value);
 		}
-		add_varint(&w->part, profile->samples[sample].count);
+		varint_add(&w->part, profile->samples[sample].count);
 		if (!profile->value.only_counts)
-			add_varint(&w->part, profile->samples[sample].value_ns);
+			varint_add(&w->part, profile->samples[sample].value_ns);
 	}
 	add_bytes(&w->message, SAMPLE_VALUE, w->part.data, w->part.len);
 }
@@ -563,9 +523,9 @@ static void write_samples(struct pprof *w)
 		process = &profile->processes[sample->process];
 		buf_reset(&w->part);
 		stack_each(at, profile->stack_callers, sample->stack)
-			add_varint(&w->part, profile->stack_locations[at] + 1ULL);
+			varint_add(&w->part, profile->stack_locations[at] + 1ULL);
 		if (!sample->stack)
-			add_varint(&w->part, profile->nr_locations + 1);
+			varint_add(&w->part, profile->nr_locations + 1);
 		add_bytes(&w->message, SAMPLE_LOCATION_ID, w->part.data, w->part.len);
 		add_values(w, i);
 		add_label(w, comm_key, profile_string(w, process->comm), 0);
@@ -600,7 +560,7 @@ static void write_strings(struct pprof *w)
 
 static int pprof_init(struct pprof *w, FILE *out, const struct profile *profile)
 {
-	*w = (struct pprof){ .out = out, .profile = profile, .nr_slots = 64 };
+	*w = (struct pprof){ .profile = profile, .nr_slots = 64 };
 	buf_init(&w->text, MAX_MESSAGE_BYTES);
 	buf_init(&w->message, MAX_MESSAGE_BYTES);
 	buf_init(&w->part, MAX_MESSAGE_BYTES);
@@ -614,15 +574,12 @@ static int pprof_init(struct pprof *w, FILE *out, const struct profile *profile)
 	if (!w->functions || !w->slots || !w->container_labels || !w->ranks_labels ||
 	    strtab_new(&w->strings, MAX_STRING_BYTES))
 		return -ENOMEM;
-	/* MAX_WBITS + 16 adds a gzip header. */
-	if (deflateInit2(&w->zip, 6, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK)
-		return -ENOMEM;
-	return 0;
+	return zip_init(&w->zip, out);
 }
 
 static void pprof_fini(struct pprof *w)
 {
-	deflateEnd(&w->zip);
+	zip_fini(&w->zip);
 	strtab_free(w->strings);
 	free(w->functions);
 	free(w->slots);
@@ -646,8 +603,8 @@ int pprof_write(FILE *out, const struct profile *profile, const struct output_op
 		write_locations(&w);
 		write_samples(&w);
 		write_strings(&w);
-		zip_bytes(&w, NULL, 0, Z_FINISH);
-		err = w.error;
+		zip_end(&w.zip);
+		err = w.zip.error;
 	}
 	pprof_fini(&w);
 	return err;

@@ -11,8 +11,11 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/capped.h"
 #include "base/strtab.h"
+#include "base/time.h"
 #include "formats/pprof_fields.h"
+#include "formats/seconds_file.h"
 
 #define MAX_DEPTH 65536
 
@@ -328,32 +331,110 @@ static int labelled_put(struct pprof *p, struct pprof_labelled *to, const uint64
 	return err ? err : profile_builder_sample(b, &to->sample, p->is_calls ? of_calls : NULL);
 }
 
-static int take_sample(struct pprof *p, const struct wire_field *of)
+/* Reads the values of a sample and, unless labelled is NULL, its stack and its labels. */
+static int sample_parse(struct pprof *p, struct wire_span span, uint64_t values[PPROF_MAX_TYPES],
+			struct pprof_labelled *labelled)
 {
-	struct wire_span span = of->bytes;
-	struct pprof_labelled labelled;
-	uint64_t values[PPROF_MAX_TYPES];
 	struct wire_field field;
 	size_t nr_values = 0;
 	int got, err = 0;
 
-	if (of->number != PROFILE_SAMPLE)
-		return 0;
-	memset(&labelled, 0, sizeof(labelled));
 	p->stack.nr = 0;
 	while (!err && (got = wire_next(&span, &field)) != 0) {
 		if (got < 0)
 			return got;
-		if (field.number == SAMPLE_LOCATION_ID)
-			err = numbers_take(p, &field, NULL, NULL);
-		else if (field.number == SAMPLE_VALUE)
+		if (field.number == SAMPLE_VALUE)
 			err = numbers_take(p, &field, values, &nr_values);
-		else if (field.number == SAMPLE_LABEL)
-			err = label_add(p, &labelled, field.bytes);
+		else if (labelled && field.number == SAMPLE_LOCATION_ID)
+			err = numbers_take(p, &field, NULL, NULL);
+		else if (labelled && field.number == SAMPLE_LABEL)
+			err = label_add(p, labelled, field.bytes);
 	}
 	if (!err && nr_values != p->nr_types)
 		err = pprof_malformed(p, "a sample with another number of values than types");
-	return err ? err : labelled_put(p, &labelled, values);
+	return err;
+}
+
+/* Leaves the part of the values that is in the wanted seconds. False: they have no part. */
+static bool values_cut(struct pprof *p, uint64_t values[PPROF_MAX_TYPES])
+{
+	struct seconds_cut *cut = p->read->cut;
+	uint64_t count = values[p->count_at];
+	size_t sample = p->nr_samples++, i;
+
+	cut->nr_left_out += count - cut->placed[sample];
+	if (!cut->kept[sample])
+		return false;
+	for (i = 0; i < p->nr_types; i++)
+		values[i] = (uint64_t)((unsigned __int128)values[i] * cut->kept[sample] / count);
+	return true;
+}
+
+static int take_sample(struct pprof *p, const struct wire_field *of)
+{
+	struct pprof_labelled labelled;
+	uint64_t values[PPROF_MAX_TYPES];
+	int err;
+
+	if (of->number != PROFILE_SAMPLE)
+		return 0;
+	memset(&labelled, 0, sizeof(labelled)); /* padding, too: pieces are compared as bytes */
+	err = sample_parse(p, of->bytes, values, &labelled);
+	if (err || (p->read->cut && !values_cut(p, values)))
+		return err;
+	return labelled_put(p, &labelled, values);
+}
+
+static int take_count(struct pprof *p, const struct wire_field *of)
+{
+	struct seconds_cut *cut = p->read->cut;
+	uint64_t values[PPROF_MAX_TYPES];
+	int err;
+
+	if (of->number != PROFILE_SAMPLE)
+		return 0;
+	err = sample_parse(p, of->bytes, values, NULL);
+	if (err)
+		return err;
+	if (p->nr_samples >= cut->nr_samples || values[p->count_at] < cut->placed[p->nr_samples])
+		cut->foreign = true;
+	p->total = capped_add(p->total, values[p->count_at]);
+	p->nr_samples++;
+	return 0;
+}
+
+/* Compares the seconds with the samples. Those of another profile are not used: all of this one is taken. */
+static int check_cut(struct pprof *p)
+{
+	struct seconds_cut *cut = p->read->cut;
+	int err;
+
+	if (!cut)
+		return 0;
+	cut->foreign = p->is_calls || !p->has_count;
+	err = walk(p, take_count);
+	cut->foreign |= p->nr_samples != cut->nr_samples || p->total != cut->total;
+	p->nr_samples = 0;
+	if (cut->foreign)
+		p->read->cut = NULL;
+	else
+		p->read->was_cut = true;
+	return err;
+}
+
+/* Leaves the wanted part of the time. */
+static void time_cut(struct pprof *p)
+{
+	const struct seconds_cut *cut = p->read->cut;
+	uint64_t end_ns = p->time_ns + p->duration_ns;
+
+	if (!cut)
+		return;
+	if (cut->from_s > p->time_ns / NS_PER_SECOND)
+		p->time_ns = cut->from_s * NS_PER_SECOND;
+	if (cut->until_s <= end_ns / NS_PER_SECOND)
+		end_ns = cut->until_s * NS_PER_SECOND;
+	p->duration_ns = end_ns > p->time_ns ? end_ns - p->time_ns : 0;
 }
 
 /* Reads the comments: one of them has bpfprof's counters. */
@@ -393,11 +474,14 @@ static int read_all(struct pprof *p)
 	if (!err)
 		err = walk(p, pprof_take_frame);
 	if (!err)
+		err = check_cut(p);
+	if (!err)
 		err = walk(p, take_sample);
 	if (err)
 		return err;
 	take_comments(p);
 	take_period(p);
+	time_cut(p);
 	p->file.time_ns = p->time_ns;
 	p->file.duration_ns = p->duration_ns;
 	p->read->raw_only = false;

@@ -53,6 +53,8 @@ struct pprof {
 	struct vec frames; /* struct pprof_range of locations */
 	struct vec locations; /* uint32_t, of the builder */
 	struct vec stack; /* uint32_t, of one sample */
+	size_t nr_samples; /* that were read */
+	uint64_t total; /* of their counts */
 	struct pprof_labels labels;
 	struct profile_read_file file;
 };

@@ -6,16 +6,17 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/strtab.h"
 #include "formats/output.h"
 #include "formats/profile_reading.h"
+#include "formats/seconds_file.h"
+#include "formats/zip.h"
+#include "profile/parts.h"
 
 #define PREVIEW_BYTES 4096
-#define CHUNK_BYTES 65536
 
 int profile_read_init(struct profile_read *read, const char *sample_type)
 {
@@ -41,36 +42,6 @@ static int too_large(struct buf *why)
 {
 	buf_printf(why, "larger than can be read, %u MiB unpacked", PROFILE_READ_FILE_BYTES >> 20);
 	return -E2BIG;
-}
-
-/* Unpacks a gzip file; several members after each other are one file. */
-static int unzip(struct buf *dst, const char *data, size_t len, struct buf *why)
-{
-	z_stream zip = { .next_in = (unsigned char *)data, .avail_in = (unsigned int)len };
-	char chunk[CHUNK_BYTES];
-	int ret;
-
-	if (inflateInit2(&zip, 16 + MAX_WBITS) != Z_OK)
-		return -ENOMEM;
-	do {
-		zip.next_out = (unsigned char *)chunk;
-		zip.avail_out = sizeof(chunk);
-		ret = inflate(&zip, Z_NO_FLUSH);
-		if (ret == Z_OK || ret == Z_STREAM_END)
-			buf_add(dst, chunk, sizeof(chunk) - zip.avail_out);
-		if (ret == Z_STREAM_END && zip.avail_in && inflateReset(&zip) == Z_OK)
-			ret = Z_OK;
-	} while (ret == Z_OK && !buf_error(dst));
-	inflateEnd(&zip);
-	if (buf_error(dst) == -E2BIG)
-		return too_large(why);
-	if (buf_error(dst))
-		return buf_error(dst);
-	if (ret == Z_STREAM_END)
-		return 0;
-	buf_printf(why, "its gzip data %s after %zu bytes",
-		   ret == Z_BUF_ERROR ? "is cut off" : "is damaged", len - zip.avail_in);
-	return -EBADMSG;
 }
 
 /* Is it text? A pprof has control characters early: its fields begin with them. */
@@ -134,6 +105,9 @@ int profile_read_add(struct profile_read *read, const char *path, const char *da
 		data = plain.len ? plain.data : "";
 		len = plain.len;
 	}
+	if (seconds_is(data, len))
+		return refuse(why, "it belongs to the .pb.gz of its name, and is read with it when "
+				   "--at or --last cuts the interval");
 	if (is_text(data, len))
 		err = text_read(read, path, data, len, why);
 	else
@@ -187,4 +161,8 @@ void profile_read_finish(struct profile_read *read, struct profile *ret)
 		return;
 	read->stats.duration_seconds = (double)ret->duration_ns / 1e9;
 	ret->stats = &read->stats;
+	if (!read->was_cut)
+		return;
+	profile_samples_count(&read->stats, ret);
+	read->stats.rest_of = "interval";
 }

@@ -21,6 +21,7 @@
 #define PROFILE_READ_FILES 16384
 
 struct buf;
+struct seconds_cut;
 
 struct profile_read {
 	struct profile_builder builder;
@@ -39,6 +40,9 @@ struct profile_read {
 	uint64_t untimed_ns; /* duration of files that have no time */
 	struct run_stats stats;
 	bool has_stats;
+	/* The wanted seconds of the file that is added next; NULL: all of it is wanted. Borrowed. */
+	struct seconds_cut *cut;
+	bool was_cut; /* a file had only some seconds taken: reasons in stats are of its whole interval */
 };
 
 /* 0 or -ENOMEM. */

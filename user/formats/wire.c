@@ -4,26 +4,13 @@
 #include <errno.h>
 #include <stddef.h>
 
+#include "base/varint.h"
+
 enum { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, WIRE_FIXED32 = 5 };
 
 int wire_number(struct wire_span *span, uint64_t *ret)
 {
-	uint64_t value = 0;
-	unsigned int shift;
-	uint8_t byte;
-
-	if (span->at == span->end)
-		return 0;
-	for (shift = 0; shift < 70 && span->at < span->end; shift += 7) {
-		byte = *span->at++;
-		if (shift < 64)
-			value |= (uint64_t)(byte & 0x7f) << shift;
-		if (byte < 0x80) {
-			*ret = value;
-			return 1;
-		}
-	}
-	return -EBADMSG;
+	return varint_take(&span->at, span->end, ret);
 }
 
 static int take_bytes(struct wire_span *span, uint64_t len, struct wire_field *ret)

@@ -9,6 +9,7 @@
 #include <xxhash.h>
 
 #include "base/hash_seed.h"
+#include "base/time.h"
 #include "container/containers.h"
 #include "proc/ranks.h"
 #include "profile/wire_stack.h"
@@ -16,6 +17,7 @@
 
 #define MAX_STACK AGGREGATE_MAX_STACK
 #define MAX_NAMES 64
+#define SECONDS_SHARE 16 /* of the bytes */
 
 static int piece_add(struct aggregate *a, struct piece_set *set, const void *item,
 		     struct piece_type type, uint32_t *ret)
@@ -443,11 +445,21 @@ int64_t aggregate_adjust(struct aggregate *a, int64_t sample, int64_t ns)
 	return ns;
 }
 
+/* A sample from before the begin, which came late, gets the first second. */
+static void second_note(struct aggregate *a, uint32_t sample, uint64_t ts_ns)
+{
+	uint64_t after_ns = ts_ns - a->seconds_ns;
+
+	seconds_add(a->seconds, (int64_t)after_ns < 0 ? 0 : (uint32_t)(after_ns / NS_PER_SECOND),
+		    sample);
+}
+
 void aggregate_add(struct aggregate *a, const struct aggregate_input *input)
 {
 	struct sample_counts *own;
 	struct aggregate_sample key = { 0 };
 	uint64_t frames[MAX_STACK], full = a->nr_table_full;
+	int64_t at;
 	size_t nr;
 
 	sample_counts_add(&a->counts, input);
@@ -459,12 +471,37 @@ void aggregate_add(struct aggregate *a, const struct aggregate_input *input)
 	if (own)
 		sample_counts_add(own, input);
 	nr = wire_stack_join(input, key.process, frames);
-	stack_sample(a, &key, frames, nr, input->sample->period_ns);
+	at = stack_sample(a, &key, frames, nr, input->sample->period_ns);
+	if (a->seconds && at >= 0)
+		second_note(a, (uint32_t)at, input->sample->rec.ts_ns);
 	if (a->nr_table_full == full)
 		return;
 	sample_counts_no_room(&a->counts, input);
 	if (own)
 		sample_counts_no_room(own, input);
+}
+
+int aggregate_seconds_keep(struct aggregate *a, uint64_t begin_ns)
+{
+	size_t share = a->budget.max_bytes / SECONDS_SHARE;
+	int err = seconds_new(&a->seconds, share);
+
+	if (err)
+		return err;
+	a->budget.max_bytes -= share + seconds_bytes(a->seconds);
+	a->seconds_ns = begin_ns;
+	return 0;
+}
+
+void aggregate_seconds_end(struct aggregate *a)
+{
+	if (a->seconds)
+		seconds_flush(a->seconds);
+}
+
+const struct seconds *aggregate_seconds(const struct aggregate *a)
+{
+	return a->seconds;
 }
 
 void aggregate_may_forget(struct aggregate *a)
@@ -554,6 +591,7 @@ void aggregate_free(struct aggregate *a)
 	free(a->process_index.slots);
 	aggregate_free_samples(a);
 	free(a->titles.data);
+	seconds_free(a->seconds);
 	piece_set_fini(&a->thread_names);
 	piece_set_fini(&a->threads_seen);
 	tag_list_fini(&a->tags);
@@ -577,11 +615,14 @@ void aggregate_freeze(struct aggregate *aggregate, size_t min_bytes)
 		max_bytes = min_bytes;
 	if (aggregate->budget.max_bytes > max_bytes)
 		aggregate->budget.max_bytes = max_bytes;
+	if (aggregate->seconds)
+		seconds_freeze(aggregate->seconds);
 }
 
 size_t aggregate_bytes(const struct aggregate *aggregate)
 {
-	return aggregate->budget.bytes;
+	return aggregate->budget.bytes +
+	       (aggregate->seconds ? seconds_bytes(aggregate->seconds) : 0);
 }
 
 void aggregate_view_get(const struct aggregate *a, struct aggregate_view *view)
@@ -601,6 +642,7 @@ void aggregate_view_get(const struct aggregate *a, struct aggregate_view *view)
 		.counts = a->counts,
 		.nr_table_full = a->nr_table_full,
 		.nr_lost = a->nr_lost,
+		.nr_no_second = a->seconds ? seconds_nr_lost(a->seconds) : 0,
 	};
 	call_list_view(&a->calls, view);
 	tag_list_view(&a->tags, view);

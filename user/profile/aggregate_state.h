@@ -9,6 +9,7 @@
 #include "profile/aggregate.h"
 #include "profile/call_list.h"
 #include "profile/piece_set.h"
+#include "profile/seconds.h"
 #include "profile/stack_set.h"
 #include "profile/tag_list.h"
 
@@ -26,6 +27,8 @@ struct aggregate {
 	struct sample_counts counts;
 	bool may_forget;
 	struct vec process_counts; /* counts of each process, if may_forget */
+	struct seconds *seconds; /* NULL: not kept */
+	uint64_t seconds_ns; /* when the first of them began */
 };
 
 /* The number of the stack of these frames above `caller`, if `kept` bytes of the budget stay free; or a negative error. */

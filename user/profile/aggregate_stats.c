@@ -108,6 +108,10 @@ const struct counter aggregate_counters[] = {
 		  "missing" },
 	{ COUNTER_WALK, "ray_titles_too_many", AT(nr_titles_over),
 	  .help = "samples whose title is over the limit: they have the name `ray::(other)`" },
+	{ COUNTER_CLOCK, "seconds_full", AT(nr_no_second),
+	  .help = "`daemon`: samples whose second is not kept: "
+		  "[`report --at`](report.md#seconds-of-an-interval) leaves them out where it cuts "
+		  "an interval; a filter or shorter intervals help" },
 	{ COUNTER_LOST, "process_table_full", AT(nr_lost),
 	  .help = "more processes than a file may have",
 	  .remedy = "a filter, or shorter intervals" },

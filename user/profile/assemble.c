@@ -92,6 +92,7 @@ static int samples_copy(struct profile *p, const struct aggregate_view *view)
 			.thread = strtab_add(p->strings, view->threads[from->thread]),
 			.count = from->count,
 			.value_ns = from->value_ns,
+			.entry = (uint32_t)i + 1,
 		};
 	}
 	return 0;

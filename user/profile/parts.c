@@ -353,8 +353,7 @@ static void fill(struct profile *part, const struct profile_parts *parts, const 
 		part->containers[i] = whole->containers[maps[CONTAINERS].used[i]];
 }
 
-/* Counts the samples and stacks of the part; other counters stay those of the whole profile. */
-static void count(struct run_stats *stats, const struct profile *part)
+void profile_samples_count(struct run_stats *stats, const struct profile *part)
 {
 	const struct profile_location *location;
 	const char *name;
@@ -450,7 +449,7 @@ int profile_part_make(struct profile_parts *parts, size_t index, struct profile_
 		part.stats = *whole->stats;
 	if (parts->by == PROFILE_CUT_PODS && index)
 		part.stats.nr_refused = 0; /* it names other pods */
-	count(&part.stats, &part.profile);
+	profile_samples_count(&part.stats, &part.profile);
 	/* The program of the whole profile may be in another part. */
 	part.profile.target_program = 0;
 	profile_lead(&part.profile, NULL, 0);

@@ -26,6 +26,9 @@ struct profile_part {
 	struct run_stats stats; /* samples and stacks of the part, all else of the whole profile */
 };
 
+/* Sets the counts of samples and stacks to those of the profile, as its frames show them. */
+void profile_samples_count(struct run_stats *stats, const struct profile *profile);
+
 /* Borrows profile until profile_parts_free(). 0 or -ENOMEM. */
 int profile_parts_new(struct profile_parts **ret, const struct profile *profile,
 		      enum profile_cut by);

@@ -171,6 +171,7 @@ struct profile_sample {
 	uint64_t count; /* samples; calls */
 	uint64_t value_ns; /* time that the samples stand for; blocked time of calls */
 	uint32_t sleeper; /* enum profile_sleeper; not stored */
+	uint32_t entry; /* index + 1 in the aggregate (seconds.h), 0 = none; not stored */
 };
 
 /* The value that a stored profile counts, if not CPU time; texts. */

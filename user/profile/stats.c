@@ -98,6 +98,15 @@ void stats_add_samples(struct run_stats *to, const struct run_stats *from)
 	stats_add_reasons(&to->stack_reasons, &from->stack_reasons);
 }
 
+void stats_add_groups(struct run_stats *to, const struct run_stats *from)
+{
+	enum counter_group group;
+
+	for (group = COUNTER_LOST; group < COUNTER_TRACE; group++)
+		if (group != COUNTER_STACKS)
+			stats_add_reasons(stats_group(to, group), stats_group(from, group));
+}
+
 void stats_set_samples(struct run_stats *to, const struct run_stats *from)
 {
 	const struct stats_count *count;
@@ -467,8 +476,11 @@ static void samples_text(struct buf *dst, const struct run_stats *stats)
 		buf_add_str(dst, "Lost: none\n");
 		return;
 	}
-	buf_printf(dst, "Lost: %" PRIu64 " (%.1f%%", lost, percent(lost, stats->samples + lost));
-	add_words(dst, "; ", &stats->lost, "");
+	buf_printf(dst, "Lost: %" PRIu64 " (", lost);
+	/* What the whole has lost is no share of a part. */
+	if (!stats->rest_of)
+		buf_printf(dst, "%.1f%%; ", percent(lost, stats->samples + lost));
+	add_words(dst, "", &stats->lost, "");
 	buf_add_str(dst, ")\n");
 }
 

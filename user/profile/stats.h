@@ -86,6 +86,8 @@ extern const struct stats_count stats_counts[];
 uint64_t *stats_count(const struct run_stats *stats, const struct stats_count *count);
 /* Adds these counts and the reasons of stacks; or replaces them. */
 void stats_add_samples(struct run_stats *to, const struct run_stats *from);
+/* Adds the reasons of all other groups. */
+void stats_add_groups(struct run_stats *to, const struct run_stats *from);
 void stats_set_samples(struct run_stats *to, const struct run_stats *from);
 /*
  * Both are counts since the same start; leaves in stats what came after `before`. Gauges (memory,
