@@ -97,14 +97,15 @@ def wait_for(condition, what, timeout):
 @test()
 def of_ranks(context):
     """A rank that hangs, with one that waits for it; beside jobs that go on, or wait for ranks that do."""
-    stalled = Job(context, "stalled", "wait,hang")
-    child = Job(context, "child", "beside")
-    fine = [Job(context, "works", "wait,work"), Job(context, "sleeps", "sleep"),
-            Job(context, "elsewhere", "hang", world="8")]
     server = Server(context)
     daemon = Daemon(context, "--watch", "--stall", "%ds" % STALL_S, "--notify", server.url,
                     "--allow-remote-profiling", token_file(context, TOKEN), interval="2s", listen="127.0.0.1:0")
     port = int(daemon.wait("listening")[0]["port"])
+    daemon.wait("sampling")
+    stalled = Job(context, "stalled", "wait,hang")
+    child = Job(context, "child", "beside")
+    fine = [Job(context, "works", "wait,work"), Job(context, "sleeps", "sleep"),
+            Job(context, "elsewhere", "hang", world="8")]
     for job in (stalled, child):
         wait_for(lambda job=job: stalls(daemon, job), lambda job=job: "%s: %s" % (job.name, [line for line in daemon.lines() if line["msg"] != "profile written"]), 3 * FOUND_S)
     [line] = stalls(daemon, stalled)

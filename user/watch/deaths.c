@@ -186,6 +186,23 @@ static struct watched *learn(struct deaths *deaths, const struct bpfprof_task_id
 	return w && wants ? watched_want(&deaths->watched, w) : w;
 }
 
+/* Its rank may not be known yet, and a process that sleeps never shows it by a sample: it is learned last. */
+static void learn_later(struct deaths *deaths, uint32_t pid)
+{
+	if (vec_grow(deaths->pids, deaths->nr_pids + 1, deaths->cap_pids, VEC_BOUNDED))
+		return;
+	memmove(deaths->pids + 1, deaths->pids, deaths->nr_pids * sizeof(*deaths->pids));
+	deaths->pids[0] = pid;
+	deaths->nr_pids++;
+}
+
+static bool is_learned(const struct deaths *deaths, uint32_t pid)
+{
+	const struct process *process = processes_find(deaths->sampler->reader.processes, pid);
+
+	return !process || sampler_ranks_are_settled(process);
+}
+
 static void on_exec(struct deaths *deaths, const struct process *process)
 {
 	const struct bpfprof_task_id task = { .pid = process->pid,
@@ -197,6 +214,8 @@ static void on_exec(struct deaths *deaths, const struct process *process)
 	/* Records of signals that came during the exec or after it may have overtaken that of the exec: they stay. */
 	if (w)
 		watched_forget_stacks(&deaths->watched, w);
+	if (!is_learned(deaths, task.pid))
+		learn_later(deaths, task.pid);
 }
 
 static void on_kill(struct deaths *deaths, const struct bpfprof_kill_event *event)
@@ -540,7 +559,7 @@ int deaths_start(struct deaths *deaths)
 		       : 0;
 }
 
-/* False: the budget for environments was spent, so that its rank is not known yet. */
+/* False: a budget was spent, so that the process or its rank is not known yet. */
 static bool learn_pid(struct deaths *deaths, uint32_t pid)
 {
 	struct thread_reader *reader = &deaths->sampler->reader;
@@ -550,14 +569,15 @@ static bool learn_pid(struct deaths *deaths, uint32_t pid)
 	if (!processes_find(reader->processes, pid))
 		walker_learn(&reader->walker, pid, time_monotonic_ns(), NULL);
 	process = processes_find(reader->processes, pid);
-	if (!process || process->dead)
+	if (!process)
+		return kill((pid_t)pid, 0) && errno == ESRCH;
+	if (process->dead)
 		return true;
 	task = (struct bpfprof_task_id){
 		.pid = pid, .tid = pid, .start_ns = process->start_ns, .exec_id = process->exec_id
 	};
 	learn(deaths, &task);
-	process = processes_find(reader->processes, pid);
-	return !process || sampler_ranks_are_settled(process);
+	return is_learned(deaths, pid);
 }
 
 bool deaths_learn(struct deaths *deaths, uint64_t limit_ns)
@@ -578,14 +598,11 @@ bool deaths_learn(struct deaths *deaths, uint64_t limit_ns)
 		processes_pin(processes, 0);
 		if (known || deaths->nr_tries == MAX_TRIES)
 			continue;
-		/* It comes last, since a process that sleeps never shows its rank by a sample. */
-		memmove(deaths->pids + 1, deaths->pids, deaths->nr_pids * sizeof(*deaths->pids));
-		deaths->pids[0] = pid;
-		deaths->nr_pids++;
+		learn_later(deaths, pid);
 		nr_later++;
 	}
 	deaths->later_ns = nr_later ? time_monotonic_ns() + LATER_NS : 0;
-	deaths->nr_tries += nr_later > 0;
+	deaths->nr_tries = deaths->nr_pids ? deaths->nr_tries + (nr_later > 0) : 0;
 	return deaths->nr_pids > nr_later;
 }
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "capture/sampler.h"
@@ -382,6 +383,7 @@ static void check_take(struct stalls *stalls, uint64_t now_ns)
 	if (stall_check_take(&stalls->check, line, &fd))
 		return;
 	stalls->nr_failed += !line[0];
+	log_debug("stall check of pid %u: %s", stalls->check_of.pid, line);
 	suspect = text_begins(line, SUSPECT);
 	found = of ? of->found : NULL;
 	if (!of || !is_stalled(stalls, line, now_ns, &subject) ||
