@@ -63,7 +63,9 @@ static bool is_kernel_live(const struct wait_graph *graph, const struct wait_thr
 /* May something other than a thread of the job end the wait of a thread? */
 static bool is_ended_alone(const struct wait_graph *graph, const struct wait_thread *t)
 {
-	if (t->beyond || (!t->timed && is_younger(t, AWAKE_NS)))
+	if (t->beyond)
+		return true;
+	if (!t->timed && !(graph->is_job && t->helper) && is_younger(t, AWAKE_NS))
 		return true;
 	if (graph->is_job)
 		return false;
