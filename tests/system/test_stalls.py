@@ -189,6 +189,14 @@ def silent_file_system(context):
 
 
 @test()
+def pseudo_file(context):
+    """A reader of the kernel's log waits for an event, not for a disk."""
+    process = begin(context, ["sh", "-c", "echo ready; exec cat /proc/kmsg >/dev/null"], plain=True)
+    [text] = settled(context, [process])
+    check(text.startswith("Alive: "), text)
+
+
+@test()
 def hostile(context):
     """Thousands of threads and pipes, a pipe with a thousand holders: seconds. Names with control characters: safe."""
     for way, number, begins in (("threads", 2000, "Stalled: "), ("pipes", 500, "Stalled: "), ("held", 600, "Alive: ")):

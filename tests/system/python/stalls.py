@@ -335,7 +335,6 @@ def polls():
 
 
 def eventfd():
-    """A regular file, since Linux 6.16."""
     number = os.eventfd(0) if hasattr(os, "eventfd") else os.pipe()[0]
     ready()
     select.select([number], [], []) if not hasattr(os, "eventfd") else os.read(number, 8)
