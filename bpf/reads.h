@@ -65,14 +65,15 @@ struct bpfprof_task_state {
 	__u64 kernel[BPFPROF_MAX_KERNEL_FRAMES + 1]; /* leaf first; the last one is padding */
 };
 
-/* The iterator task_files writes one of these for each pipe, FIFO, socket, file and disk that a process has open. */
+/* The iterator task_files writes one of these for each pipe, FIFO, socket, file, disk and epoll that a process has open. */
 enum bpfprof_file_kind {
 	BPFPROF_FILE_INVALID = 0,
 	BPFPROF_FILE_PIPE = 1,
 	BPFPROF_FILE_UNIX = 2,
 	BPFPROF_FILE_INET = 3, /* IPv4 and IPv6 */
 	BPFPROF_FILE_OTHER_SOCKET = 4,
-	BPFPROF_FILE_STORED = 5, /* a regular file or block device */
+	BPFPROF_FILE_STORED = 5, /* a file on a disk or server, or a block device */
+	BPFPROF_FILE_EPOLL = 6,
 };
 
 #define BPFPROF_FILE_READS 1U /* open for reading, and the like */
@@ -82,7 +83,8 @@ enum bpfprof_file_kind {
 
 struct bpfprof_open_file {
 	struct bpfprof_task_id task; /* of the leader of the process, mostly */
-	__u64 id; /* equal for both ends of a pipe, and for all descriptors of a socket; never shown */
+	/* Equal for both ends of a pipe, and for all descriptors of a socket; never shown. EPOLL: 1 + the only file in it. */
+	__u64 id;
 	__u64 peer; /* the id of the other end of a Unix socket; 0: none */
 	__u32 fd;
 	__u32 kind; /* enum bpfprof_file_kind */

@@ -248,13 +248,15 @@ def judge_doctor(results, who):
 
 
 def judge_dump(results, who):
-    """A thread that sleeps and one that runs: Python, native and kernel frames of both."""
+    """A thread that sleeps and one that runs: Python, native and kernel frames of both. Neither waits for another."""
     case = "dump-" + who
     text = "\n".join(results.files.get(case + ".out", []))
     status = int(results.facts.get(case + ".rc") or -1)
     problem = None
     if status != 0:
         problem = f"exit {status}: {text[:300]}"
+    elif not re.search(r"^Alive: each thread runs, or something can end its wait$", text, re.MULTILINE):
+        problem = "no verdict: " + text[:300].replace("\n", "|")
     elif not re.search(r"Thread \d+ \(idle\).*\n(    .*_\[k\]\n)+(    .* \(libc.*\)\n)+(    .*\n)*"
                        r"    key \(asleep\.py:8\)\n(    .*\n)+    outer \(asleep\.py:12\)\n"
                        r"    <module> \(asleep\.py:15\)\n(    .*\n)+", text):

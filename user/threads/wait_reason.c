@@ -28,6 +28,7 @@ static const struct reason reasons[] = {
 	{ "ptrace_stop", "a debugger" },
 	{ "do_signal_stop", "SIGCONT (it is stopped)" },
 	{ "do_jobctl_trap", "SIGCONT (it is stopped)" },
+	{ "do_freezer_trap", "a thaw (its cgroup is frozen)" },
 	{ "handle_userfault", "memory that a userfaultfd has to bring" },
 	{ "fuse_", "a FUSE server" },
 	{ "request_wait_answer", "a FUSE server" },

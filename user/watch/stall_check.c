@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -41,11 +42,23 @@ static void number_add(struct command_line *line, const char *flag, uint64_t num
 	word_add(line, text);
 }
 
+static int pid_compare(const void *a, const void *b)
+{
+	const uint32_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
 static void command_make(struct command_line *line, const uint32_t *pids, size_t nr,
 			 uint64_t stall_ns, const char *host_root)
 {
+	uint32_t sorted[STALL_CHECK_PIDS];
 	size_t i;
 
+	nr = nr < STALL_CHECK_PIDS ? nr : STALL_CHECK_PIDS;
+	memcpy(sorted, pids, nr * sizeof(*pids));
+	/* Parents come first, mostly: the sentence begins with them. */
+	qsort(sorted, nr, sizeof(*sorted), pid_compare);
 	word_add(line, "bpfprof");
 	word_add(line, "dump");
 	word_add(line, "--waits");
@@ -59,8 +72,8 @@ static void command_make(struct command_line *line, const uint32_t *pids, size_t
 		word_add(line, "--host-root");
 		word_add(line, host_root);
 	}
-	for (i = 0; i < nr && i < STALL_CHECK_PIDS; i++)
-		number_add(line, "--pid", pids[i], "");
+	for (i = 0; i < nr; i++)
+		number_add(line, "--pid", sorted[i], "");
 	word_add(line, NULL);
 }
 

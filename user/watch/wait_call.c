@@ -47,16 +47,22 @@ static struct wait_call child_wait(int64_t pid)
 
 static struct wait_call call_of(int32_t number, const uint64_t *args)
 {
+	static const struct wait_call outside = { .kind = WAIT_OUTSIDE };
+
 	switch (number) {
 	case SYS_futex:
 		return futex_wait(args);
 	case SYS_read:
 	case SYS_readv:
+	case SYS_pread64:
+	case SYS_preadv:
 	case SYS_recvfrom:
 	case SYS_recvmsg:
 		return file_wait(args[0], WAIT_END_READS);
 	case SYS_write:
 	case SYS_writev:
+	case SYS_pwrite64:
+	case SYS_pwritev:
 	case SYS_sendto:
 	case SYS_sendmsg:
 		return file_wait(args[0], WAIT_END_WRITES);
@@ -64,12 +70,42 @@ static struct wait_call call_of(int32_t number, const uint64_t *args)
 		return child_wait((int32_t)args[0]);
 	case SYS_waitid:
 		return child_wait(args[0] == P_PID ? (int32_t)args[1] : -1);
+	case SYS_epoll_wait:
+	case SYS_epoll_pwait:
+		/* With a time limit the kernel wakes it. */
+		return (int32_t)args[3] < 0 ? file_wait(args[0], WAIT_END_EVENTS) : outside;
+	/* Signals end the waits of these at a FUSE server, so their state is that of other sleeps. */
+	case SYS_stat:
+	case SYS_lstat:
+	case SYS_fstat:
+	case SYS_newfstatat:
+	case SYS_statx:
+	case SYS_statfs:
+	case SYS_access:
+	case SYS_faccessat:
+	case SYS_getdents64:
+	case SYS_fsync:
+	case SYS_fdatasync:
+	case SYS_ftruncate:
+	case SYS_rename:
+	case SYS_renameat2:
+	case SYS_unlink:
+	case SYS_unlinkat:
+	case SYS_mkdir:
+	case SYS_mkdirat:
+		return (struct wait_call){ .kind = WAIT_KERNEL };
 	case SYS_nanosleep:
 	case SYS_clock_nanosleep:
 		return (struct wait_call){ .kind = WAIT_TIME };
 	default: /* events, connections, terminals, signals, locks of files, ... */
-		return (struct wait_call){ .kind = WAIT_OUTSIDE };
+		return outside;
 	}
+}
+
+/* A parent sleeps like one that waits for a disk until its child of vfork() executes a program, or ends. */
+static bool may_be_vfork(int32_t number)
+{
+	return number == SYS_vfork || number == SYS_clone || number == SYS_clone3;
 }
 
 struct wait_call wait_call_of(const struct thread_dump *thread)
@@ -80,6 +116,8 @@ struct wait_call wait_call_of(const struct thread_dump *thread)
 		return (struct wait_call){ .kind = WAIT_COLLECTIVE };
 	if (thread->running || thread->state == 'R')
 		return (struct wait_call){ .kind = WAIT_NONE };
+	if (may_be_vfork(thread->syscall))
+		return child_wait(-1);
 	/* A thread that sleeps outside of a system call waits for a page. */
 	if (thread->state == 'D' || thread->syscall < 0)
 		return (struct wait_call){ .kind = WAIT_KERNEL };

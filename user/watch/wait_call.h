@@ -12,7 +12,14 @@
 struct thread_dump;
 
 /* Which processes may end a wait of WAIT_ENDS. */
-enum wait_end { WAIT_END_NONE, WAIT_END_READS, WAIT_END_WRITES, WAIT_END_CHILD, WAIT_END_CHILDREN };
+enum wait_end {
+	WAIT_END_NONE,
+	WAIT_END_READS,
+	WAIT_END_WRITES,
+	WAIT_END_EVENTS, /* of an epoll, without a time limit */
+	WAIT_END_CHILD,
+	WAIT_END_CHILDREN,
+};
 
 struct wait_call {
 	enum wait_kind kind;

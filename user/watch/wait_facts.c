@@ -10,6 +10,9 @@
 #include "base/vec.h"
 #include "kernel/environ.h"
 #include "kernel/open_files.h"
+#include "kernel/session.h"
+#include "kernel/tasks.h"
+#include "proc/caught_signals.h"
 #include "proc/title.h"
 #include "threads/thread_dump.h"
 #include "threads/thread_reader.h"
@@ -33,6 +36,26 @@ const struct thread_dump *wait_facts_thread(const struct wait_facts *facts, uint
 	uint32_t process = facts->graph.threads[thread].process;
 
 	return &facts->dump->processes[process].threads[thread - facts->firsts[process]];
+}
+
+const struct task_dump *wait_facts_task(const struct wait_facts *facts, uint32_t thread)
+{
+	const struct process_dump *process = wait_facts_process(facts, thread);
+	uint32_t tid = wait_facts_thread(facts, thread)->kernel_tid;
+	const struct task_dump *found = NULL, *task;
+	size_t i;
+
+	for (i = 0; i < process->nr_tasks; i++) {
+		task = &process->tasks[i];
+		if (task->kernel_tid != tid)
+			continue;
+		if (task->wait.kind && !text_begins(task->wait.kind, "task") &&
+		    strcmp(task->wait.kind, "gather") != 0)
+			return task;
+		if (!found)
+			found = task;
+	}
+	return found;
 }
 
 static bool has_python_frame(const struct thread_dump *thread)
@@ -133,10 +156,17 @@ static void thread_fill(struct wait_facts *facts, uint32_t index, const struct t
 	t->timed = call.timed;
 	t->asleep_ns = thread->asleep_ns;
 	t->helper = facts->dump->processes[t->process].python_version && !has_python_frame(thread);
-	if (t->kind == WAIT_ENDS && facts->nr_wants == WAIT_MAX_WANTS)
+	if (t->kind != WAIT_ENDS)
+		return;
+	/* Of other programs an epoll is for what they have not said; a loop without tasks has nothing to do. */
+	if (call.end == WAIT_END_EVENTS && !wait_facts_task(facts, index)) {
 		t->kind = WAIT_OUTSIDE;
-	else if (t->kind == WAIT_ENDS)
+	} else if (facts->nr_wants == WAIT_MAX_WANTS) {
+		t->kind = WAIT_OUTSIDE;
+		facts->nr_over++;
+	} else {
 		facts->wants[facts->nr_wants++] = (struct want){ .thread = index, .call = call };
+	}
 }
 
 /* Addresses of IPv4 that an IPv6 socket has are those of IPv4. Returns their length. */
@@ -185,7 +215,8 @@ static bool is_other_end(const struct want *want, const struct bpfprof_open_file
 
 static bool is_file(const struct want *want)
 {
-	return want->call.end == WAIT_END_READS || want->call.end == WAIT_END_WRITES;
+	return want->call.end == WAIT_END_READS || want->call.end == WAIT_END_WRITES ||
+	       want->call.end == WAIT_END_EVENTS;
 }
 
 static int own_file(void *arg, const struct bpfprof_open_file *file)
@@ -199,6 +230,14 @@ static int own_file(void *arg, const struct bpfprof_open_file *file)
 		if (!is_file(want) || want->call.id != file->fd ||
 		    thread_of(facts, want->thread)->process != facts->reading)
 			continue;
+		if (want->call.end == WAIT_END_EVENTS) {
+			if (file->kind != BPFPROF_FILE_EPOLL || !file->id)
+				continue;
+			want->call.end = WAIT_END_READS;
+			want->call.id = (uint32_t)(file->id - 1);
+			want->loop = facts->again = true;
+			continue;
+		}
 		want->found = true;
 		want->file = *file;
 	}
@@ -227,6 +266,11 @@ static void want_finish(struct wait_facts *facts, struct want *want)
 	else if (is_file(want) && (!want->found || want->file.flags & BPFPROF_FILE_LISTENS))
 		t->kind = WAIT_OUTSIDE;
 	t->beyond |= !want->nr_ends;
+	/* A loop wakes itself for another thread of its process. */
+	if (want->loop && want->nr_ends == 1 && want->ends[0] == t->process) {
+		t->kind = WAIT_LOCK;
+		return;
+	}
 	t->ends = want->ends;
 	t->nr_ends = want->nr_ends;
 }
@@ -242,7 +286,11 @@ static int files_read(struct wait_facts *facts, struct session *session)
 		if (!is_file(&facts->wants[i]) || facts->reading == last)
 			continue;
 		last = facts->reading;
+		facts->again = false;
 		err = open_files_each(session, facts->dump->processes[last].pid, own_file, facts);
+		if (facts->again && !err)
+			err = open_files_each(session, facts->dump->processes[last].pid, own_file,
+					      facts);
 	}
 	return err || last == WAIT_NOBODY ? err : open_files_each(session, 0, other_file, facts);
 }
@@ -296,12 +344,16 @@ static void job_find(struct wait_facts *facts)
 	size_t i;
 
 	for (i = 0; i < facts->dump->nr_processes; i++) {
-		facts->graph.processes[i].member = is_member(facts, &facts->dump->processes[i]);
 		facts->graph.is_job |= facts->dump->processes[i].ray_task != 0;
 		facts->graph.ranked |= facts->ranks[i].rank[0] != '\0';
 		size = strtoul(facts->ranks[i].world_size, NULL, 10);
 		world = size > world ? size : world;
 	}
+	/* The launcher of ranks has none: it only waits for them. */
+	for (i = 0; i < facts->dump->nr_processes; i++)
+		facts->graph.processes[i].member =
+			is_member(facts, &facts->dump->processes[i]) &&
+			(!facts->graph.ranked || facts->ranks[i].rank[0]);
 	facts->graph.is_job |= facts->graph.ranked;
 	facts->elsewhere = facts->graph.ranked && world > ranks_count(facts);
 }
@@ -344,6 +396,72 @@ static void elsewhere_set(struct wait_facts *facts)
 	}
 }
 
+static int exec_visit(void *arg, const struct bpfprof_task_state *state)
+{
+	*(uint64_t *)arg = state->task.exec_id;
+	return 1;
+}
+
+/* Has the process a parent beyond the dump, of which it is a copy? Then they may share memory. */
+static bool has_twin(const struct wait_facts *facts, struct session *session, uint32_t process)
+{
+	const struct process_dump *p = &facts->dump->processes[process];
+	uint64_t exec_id = p->exec_id;
+	uint32_t parent;
+
+	if (process_find(facts, p->kernel_parent) != WAIT_NOBODY)
+		return false;
+	parent = session_own_pid(session, p->kernel_parent, 0);
+	if (parent)
+		tasks_each(session, parent, exec_visit, &exec_id);
+	return exec_id == p->exec_id;
+}
+
+/* May a thread wait for the handler of a signal? Then it waits alone, on a lock or a pipe of its own process. */
+static bool may_wait_for_signal(const struct wait_facts *facts, uint32_t process)
+{
+	const struct wait_thread *first = &facts->graph.threads[facts->firsts[process]], *t;
+	size_t nr = facts->dump->processes[process].nr_threads, i;
+
+	for (i = 0; i < nr; i++) {
+		t = &first[i];
+		if (i && !t->helper &&
+		    (t->kind == WAIT_LOCK || t->kind == WAIT_SHARED || t->kind == WAIT_ENDS))
+			return false;
+	}
+	return nr &&
+	       (first->kind == WAIT_LOCK || first->kind == WAIT_SHARED ||
+		(first->kind == WAIT_ENDS && first->nr_ends == 1 && first->ends[0] == process));
+}
+
+static void handlers_read(struct wait_facts *facts)
+{
+	uint32_t i;
+
+	for (i = 0; i < facts->dump->nr_processes; i++)
+		if (may_wait_for_signal(facts, i))
+			thread_of(facts, (uint32_t)facts->firsts[i])->handled =
+				caught_signals_have_request((pid_t)facts->dump->processes[i].pid);
+}
+
+static void shared_set(struct wait_facts *facts, struct session *session)
+{
+	struct wait_thread *t;
+	uint32_t last = WAIT_NOBODY;
+	bool twin = false;
+	size_t i;
+
+	for (i = 0; i < facts->graph.nr_threads; i++) {
+		t = &facts->graph.threads[i];
+		if (t->kind != WAIT_SHARED)
+			continue;
+		if (t->process != last)
+			twin = has_twin(facts, session, t->process);
+		last = t->process;
+		t->beyond |= twin;
+	}
+}
+
 int wait_facts_read(struct wait_facts *facts, struct thread_reader *reader, const struct dump *dump,
 		    uint64_t sleep_ns)
 {
@@ -360,6 +478,8 @@ int wait_facts_read(struct wait_facts *facts, struct thread_reader *reader, cons
 		thread_fill(facts, (uint32_t)i, wait_facts_thread(facts, (uint32_t)i));
 	err = ends_read(facts, &reader->session);
 	elsewhere_set(facts);
+	shared_set(facts, &reader->session);
+	handlers_read(facts);
 	return err;
 }
 

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "watch/wait_graph.h"
 
-/* A disk that answers later than this may not answer at all. */
-#define KERNEL_NS 1000000000ULL
+#define SECOND_NS 1000000000ULL
+/* A disk or server that answers later than this does not answer, or may not answer. */
+#define KERNEL_NS (30 * SECOND_NS)
+#define KERNEL_DOUBT_NS (5 * SECOND_NS)
+/* Threads are read one after the other: two that wake each other may both have been asleep. */
+#define AWAKE_NS (SECOND_NS / 2)
 
 static bool waits_for_others(const struct wait_graph *graph, const struct wait_thread *t)
 {
@@ -42,6 +46,33 @@ static bool is_long_sleep(const struct wait_graph *graph, const struct wait_thre
 	       others_wait(graph, t);
 }
 
+/* Has the thread slept for less than this? */
+static bool is_younger(const struct wait_thread *t, uint64_t ns)
+{
+	return t->asleep_ns && t->asleep_ns < ns;
+}
+
+static bool is_kernel_live(const struct wait_graph *graph, const struct wait_thread *t)
+{
+	uint64_t limit_ns = graph->doubt ? KERNEL_DOUBT_NS : KERNEL_NS;
+
+	return !t->asleep_ns ||
+	       t->asleep_ns < (limit_ns < graph->sleep_ns ? limit_ns : graph->sleep_ns);
+}
+
+/* May something other than a thread of the job end the wait of a thread? */
+static bool is_ended_alone(const struct wait_graph *graph, const struct wait_thread *t)
+{
+	if (t->beyond)
+		return true;
+	if (!t->timed && !(graph->is_job && t->helper) && is_younger(t, AWAKE_NS))
+		return true;
+	if (graph->is_job)
+		return false;
+	return t->timed ? !graph->doubt || is_younger(t, graph->sleep_ns)
+			: t->handled && !graph->doubt;
+}
+
 /* Is the thread live whatever the others do? */
 static bool is_live_alone(const struct wait_graph *graph, const struct wait_thread *t)
 {
@@ -55,28 +86,20 @@ static bool is_live_alone(const struct wait_graph *graph, const struct wait_thre
 	case WAIT_TIME:
 		return !spare && !is_long_sleep(graph, t);
 	case WAIT_STOPPED:
-		return false;
+		return is_younger(t, AWAKE_NS);
 	case WAIT_KERNEL:
-		return t->asleep_ns < KERNEL_NS;
+		return is_kernel_live(graph, t);
 	default:
-		return t->beyond || (t->timed && !graph->is_job && !graph->doubt);
+		return is_ended_alone(graph, t);
 	}
 }
 
-/* A live thread of any process, or of any member other than `but`, that is in no collective. */
-static uint32_t any_live(const struct wait_graph *graph, bool members_apart, uint32_t but)
+/* A live thread of any member other than `but`, that is in no collective. */
+static uint32_t member_live(const struct wait_graph *graph, uint32_t but)
 {
-	const struct wait_process *p;
-	size_t i;
+	uint32_t member = graph->members_apart[graph->members_apart[0] == but];
 
-	for (i = 0; i < graph->nr_processes; i++) {
-		p = &graph->processes[i];
-		if (!members_apart && p->live != WAIT_NOBODY)
-			return p->live;
-		if (members_apart && p->member && i != but && p->live_apart != WAIT_NOBODY)
-			return p->live_apart;
-	}
-	return WAIT_NOBODY;
+	return member == WAIT_NOBODY ? WAIT_NOBODY : graph->processes[member].live_apart;
 }
 
 /* A live thread that may end the wait; WAIT_NOBODY: there is none. */
@@ -89,15 +112,15 @@ static uint32_t live_end(const struct wait_graph *graph, const struct wait_threa
 	case WAIT_LOCK:
 		by = graph->processes[t->process].live;
 		/* Of a job: a thread of the runtime ends it, when a message of another member comes. */
-		return by == WAIT_NOBODY && graph->is_job ? any_live(graph, true, t->process) : by;
+		return by == WAIT_NOBODY && graph->is_job ? member_live(graph, t->process) : by;
 	case WAIT_SHARED:
-		return any_live(graph, false, WAIT_NOBODY);
+		return graph->any_live;
 	case WAIT_ENDS:
 		for (i = 0; i < t->nr_ends && by == WAIT_NOBODY; i++)
 			by = graph->processes[t->ends[i]].live;
 		return by;
 	case WAIT_COLLECTIVE:
-		return any_live(graph, true, t->process);
+		return member_live(graph, t->process);
 	default:
 		return WAIT_NOBODY;
 	}
@@ -112,8 +135,13 @@ static void live_set(struct wait_graph *graph, size_t index, uint32_t by)
 	t->by = by;
 	if (p->live == WAIT_NOBODY)
 		p->live = (uint32_t)index;
-	if (p->live_apart == WAIT_NOBODY && t->kind != WAIT_COLLECTIVE)
-		p->live_apart = (uint32_t)index;
+	if (graph->any_live == WAIT_NOBODY)
+		graph->any_live = (uint32_t)index;
+	if (p->live_apart != WAIT_NOBODY || t->kind == WAIT_COLLECTIVE)
+		return;
+	p->live_apart = (uint32_t)index;
+	if (p->member)
+		graph->members_apart[graph->members_apart[0] != WAIT_NOBODY] = t->process;
 }
 
 void wait_graph_solve(struct wait_graph *graph)
@@ -123,6 +151,7 @@ void wait_graph_solve(struct wait_graph *graph)
 	size_t i;
 
 	waiting_find(graph);
+	graph->any_live = graph->members_apart[0] = graph->members_apart[1] = WAIT_NOBODY;
 	for (i = 0; i < graph->nr_processes; i++)
 		graph->processes[i].live = graph->processes[i].live_apart = WAIT_NOBODY;
 	for (i = 0; i < graph->nr_threads; i++) {
@@ -156,8 +185,8 @@ uint32_t wait_graph_root(const struct wait_graph *graph)
 		for (k = 0; k < graph->nr_threads; k++) {
 			t = &graph->threads[k];
 			if (!t->live && t->kind == order[i] &&
-			    graph->processes[t->process].member &&
-			    (!t->helper || !graph->is_job || order[i] <= WAIT_KERNEL))
+			    (order[i] <= WAIT_KERNEL || (graph->processes[t->process].member &&
+							 (!t->helper || !graph->is_job))))
 				return (uint32_t)k;
 		}
 	return WAIT_NOBODY;

@@ -30,6 +30,7 @@ struct wait_thread {
 	uint32_t process; /* index */
 	enum wait_kind kind;
 	bool timed; /* it goes on after some time, too */
+	bool handled; /* the handler of a signal may end its wait */
 	bool helper; /* runs no Python in a process of Python: a thread of a runtime */
 	bool beyond; /* a process that the graph does not have may end the wait, too */
 	uint64_t asleep_ns; /* at least; 0: unknown */
@@ -61,8 +62,14 @@ struct wait_graph {
 	bool is_job;
 	bool ranked; /* of a job with ranks: a sleep of sleep_ns or more is no life while others wait for the rank */
 	uint64_t sleep_ns;
-	/* Asks for a suspicion: a time limit of a lock is no life, nor is in a job a sleep while others wait. */
+	/*
+	 * Asks for a suspicion. Then no life is: a time limit of a lock, beyond sleep_ns or in a job; the handler of a
+	 * signal; and in a job a sleep while others wait.
+	 */
 	bool doubt;
+	uint32_t any_live; /* of the solution: a live thread */
+	/* Of the solution: the first member with a thread that is live in no collective, and the next one. */
+	uint32_t members_apart[2];
 	/* Of the solution: a process with a thread that may wait for others, and whether there is another such process. */
 	uint32_t waiting;
 	bool waiting_more;

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 
 #include "base/buf.h"
 #include "base/strtab.h"
@@ -99,10 +100,20 @@ static const struct thread_frame *place_of(const struct wait_facts *facts,
 	return python ? python : native;
 }
 
-static void place_add(struct buf *dst, const struct wait_facts *facts,
-		      const struct thread_dump *thread)
+/* The task of asyncio that the thread waits for; NULL: it waits for something else. */
+static const struct task_dump *task_of(const struct wait_facts *facts, uint32_t thread)
 {
-	const struct thread_frame *frame = place_of(facts, thread);
+	return facts->graph.threads[thread].kind == WAIT_LOCK &&
+			       wait_facts_thread(facts, thread)->syscall != SYS_futex
+		       ? wait_facts_task(facts, thread)
+		       : NULL;
+}
+
+static void place_add(struct buf *dst, const struct wait_facts *facts, uint32_t i)
+{
+	const struct task_dump *task = task_of(facts, i);
+	const struct thread_frame *frame =
+		place_of(facts, task ? &task->stack : wait_facts_thread(facts, i));
 	char room[DUMP_FRAME_BYTES];
 
 	if (!frame)
@@ -113,9 +124,10 @@ static void place_add(struct buf *dst, const struct wait_facts *facts,
 }
 
 /* The reason for the wait in words. */
-static void reason_add(struct buf *dst, const struct wait_facts *facts, const struct wait_thread *t,
-		       const struct thread_dump *thread)
+static void reason_add(struct buf *dst, const struct wait_facts *facts, uint32_t i)
 {
+	const struct wait_thread *t = &facts->graph.threads[i];
+	const struct thread_dump *thread = wait_facts_thread(facts, i);
 	static const char *const words[] = {
 		[WAIT_NONE] = "nothing",
 		[WAIT_OUTSIDE] = "an event from outside",
@@ -137,6 +149,8 @@ static void reason_add(struct buf *dst, const struct wait_facts *facts, const st
 				   units_bytes(bytes, thread->gpu_arguments->info.bytes));
 		return;
 	}
+	if (task_of(facts, i))
+		known = "tasks of asyncio";
 	text_add_part(dst, *known ? known : words[t->kind]);
 }
 
@@ -162,9 +176,9 @@ static void other_add(struct buf *dst, const struct wait_facts *facts, uint32_t 
 		process_add(dst, facts, t->process);
 	}
 	buf_add_str(dst, " is");
-	place_add(dst, facts, thread);
+	place_add(dst, facts, i);
 	buf_add_str(dst, " and waits for ");
-	reason_add(dst, facts, t, thread);
+	reason_add(dst, facts, i);
 }
 
 /* The other stuck threads: one of each other process, then those of the same process. */
@@ -210,18 +224,21 @@ void wait_sentence(struct buf *dst, const struct wait_facts *facts, enum wait_ve
 	if (t->kind == WAIT_STOPPED) {
 		buf_add_str(dst, thread->state == 't' ? " is stopped by a debugger"
 						      : " is stopped by a signal");
-		place_add(dst, facts, thread);
+		place_add(dst, facts, root);
 	} else {
 		if (t->asleep_ns >= SECOND_NS)
 			buf_printf(dst, " has waited %s for ", units_ns(duration, t->asleep_ns));
 		else
 			buf_add_str(dst, " waits for ");
-		reason_add(dst, facts, t, thread);
-		place_add(dst, facts, thread);
+		reason_add(dst, facts, root);
+		place_add(dst, facts, root);
 	}
 	others_add(dst, facts, root);
-	if (verdict == WAIT_VERDICT_SUSPECT)
-		buf_add_str(dst, "; only a time limit or a sleep ends this");
+	if (verdict == WAIT_VERDICT_SUSPECT && t->kind == WAIT_KERNEL)
+		buf_add_str(dst, "; it may still be answered");
+	else if (verdict == WAIT_VERDICT_SUSPECT)
+		buf_add_str(dst, t->handled ? "; only the handler of a signal ends this"
+					    : "; only a time limit or a sleep ends this");
 }
 
 static void line_add(struct buf *dst, const struct wait_facts *facts, uint32_t i)
@@ -235,9 +252,9 @@ static void line_add(struct buf *dst, const struct wait_facts *facts, uint32_t i
 	buf_add_str(dst, ", thread \"");
 	text_add_part(dst, string_of(facts, thread->name));
 	buf_add_char(dst, '"');
-	place_add(dst, facts, thread);
+	place_add(dst, facts, i);
 	buf_add_str(dst, ": ");
-	reason_add(dst, facts, t, thread);
+	reason_add(dst, facts, i);
 	for (k = 0; k < t->nr_ends; k++)
 		buf_printf(dst, "%s%u", k ? ", " : ", of pid ",
 			   facts->dump->processes[t->ends[k]].pid);
@@ -257,6 +274,11 @@ void wait_lines(struct buf *dst, const struct wait_facts *facts)
 	uint32_t i;
 
 	buf_add_str(dst, "Waits:\n");
+	if (facts->nr_over)
+		buf_printf(dst,
+			   "    %zu waits beyond %u for files and children were not looked up: "
+			   "they count as live\n",
+			   facts->nr_over, WAIT_MAX_WANTS);
 	for (i = 0; i < facts->graph.nr_threads && dst->len < LINES_MAX_BYTES; i++) {
 		t = &facts->graph.threads[i];
 		if (!t->helper && t->kind != WAIT_NONE && (!t->live || t->kind > WAIT_KERNEL))

@@ -13,6 +13,7 @@
 #endif
 
 struct address_space;
+struct address_space_operations;
 struct anon_vma;
 struct bpf_iter_meta;
 struct bpf_map;
@@ -37,6 +38,7 @@ struct page_counter;
 struct pid;
 struct pid_namespace;
 struct pipe_inode_info;
+struct rb_node;
 struct return_instance;
 struct rq;
 struct seq_file;
@@ -499,6 +501,7 @@ typedef unsigned int fmode_t;
 
 struct file {
 	fmode_t f_mode;
+	struct address_space *f_mapping;
 	void *private_data;
 	struct inode *f_inode;
 	union {
@@ -587,6 +590,11 @@ struct xarray {
 struct address_space {
 	struct inode *host;
 	struct xarray i_pages;
+	struct address_space_operations *a_ops;
+};
+
+struct address_space_operations {
+	void *read_folio;
 };
 
 struct xa_node {
@@ -650,6 +658,34 @@ struct sock {
 
 struct unix_sock {
 	struct sock *peer;
+};
+
+struct rb_root {
+	struct rb_node *rb_node;
+};
+
+struct rb_root_cached {
+	struct rb_root rb_root;
+};
+
+struct eventpoll {
+	struct rb_root_cached rbr;
+};
+
+struct rb_node {
+	struct rb_node *rb_right;
+	struct rb_node *rb_left;
+};
+
+struct epoll_filefd {
+	int fd;
+};
+
+struct epitem {
+	union {
+		struct rb_node rbn;
+	};
+	struct epoll_filefd ffd;
 };
 
 #ifndef BPF_NO_PRESERVE_ACCESS_INDEX
