@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "watch/stalls.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -314,7 +315,7 @@ static void check_end(struct stalls *stalls, struct stall_process *of, uint64_t 
 static void check_start(struct stalls *stalls, struct stall_process *of)
 {
 	const char *host_root = stalls->sampler->options->host_root;
-	uint32_t pids[STALL_CHECK_PIDS];
+	uint32_t pids[STALL_CHECK_PIDS], parent;
 	const struct stall_process *p;
 	size_t nr = 0;
 
@@ -334,6 +335,14 @@ static void check_start(struct stalls *stalls, struct stall_process *of)
 	hash_table_each(&stalls->processes, p)
 		if (p->job == of->job && p->own_pid && !p->ignored && nr < STALL_CHECK_PIDS)
 			pids[nr++] = p->own_pid;
+	/* Its other children are of the job, also one that is not watched yet. */
+	parent = (uint32_t)of->job;
+	if (stalls->owner && !of->owner.of_ray && parent > 1 && nr < STALL_CHECK_PIDS)
+		parent = session_own_pid(&stalls->sampler->reader.session, parent, 0);
+	else
+		parent = 0;
+	if (parent && !kill((pid_t)parent, 0))
+		pids[nr++] = parent;
 	if (stall_check_start(&stalls->check, pids, nr, stalls->stall_ns, host_root)) {
 		stalls->nr_failed++;
 		check_end(stalls, of, time_monotonic_ns());
