@@ -41,13 +41,17 @@ if way == "hang":
     hang(threading.Lock())
 elif way == "wait":
     os.read(left, 1)
+elif way == "beside":
+    child = multiprocessing.Process(target=hang, args=(threading.Lock(),), daemon=True)
+    child.start()
+    child.join()
 elif way == "work":
     work()
 else:
     sleep()
 """
 
-# A shell is the parent of each job, as torchrun is.
+# One process is the parent of all ranks of a job, as torchrun is.
 LAUNCH = """
 import os, subprocess, sys
 ways = sys.argv[2].split(",")
@@ -63,10 +67,9 @@ os.close(read), os.close(write)
 class Job:
     def __init__(self, context, name, ways, world=""):
         self.script = context.path(name + ".py")
-        for path, text in ((self.script, PROGRAM), (context.path("launch.py"), LAUNCH)):
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text)
-        self.process = context.spawn([PYTHON, context.path("launch.py"), self.script, ways, world],
+        with open(self.script, "w", encoding="utf-8") as file:
+            file.write(PROGRAM)
+        self.process = context.spawn([PYTHON, "-c", LAUNCH, self.script, ways, world],
                                      start_new_session=True)
         self.name = name
 
@@ -98,18 +101,17 @@ def of_ranks(context):
                     "--allow-remote-profiling", token_file(context, TOKEN), interval="2s", listen="127.0.0.1:0")
     port = int(daemon.wait("listening")[0]["port"])
     daemon.wait("sampling")
-    # A process whose start the daemon misses on a busy machine is not watched: one of three jobs is enough here.
-    jobs = [Job(context, "stalled%d" % n, "wait,hang") for n in range(3)]
+    stalled = Job(context, "stalled", "wait,hang")
+    child = Job(context, "child", "beside")
     fine = [Job(context, "works", "wait,work"), Job(context, "sleeps", "sleep"),
             Job(context, "elsewhere", "hang", world="8")]
-    wait_for(lambda: any(stalls(daemon, job) for job in jobs), lambda: [one for one in daemon.lines() if one["msg"] != "profile written"], 3 * FOUND_S)
-    stalled = next(job for job in jobs if stalls(daemon, job))
+    wait_for(lambda: stalls(daemon, stalled) and stalls(daemon, child), lambda: [one for one in daemon.lines() if one["msg"] != "profile written"], 3 * FOUND_S)
     [line] = stalls(daemon, stalled)
-    place = "hang (%s.py:6)" % stalled.name
+    place = "hang (stalled.py:6)"
+    check("hang (child.py:6)" in stalls(daemon, child)[0]["why"], stalls(daemon, child))
     check(re.match(r"rank [01] \(pid \d+\) has waited .* (rank [01] \(pid \d+\) is |; )", line["why"]) and
           place in line["why"], line["why"])
     summary = os.path.join(daemon.output, line["folder"], "summary.txt")
-    wait_for(lambda: os.path.exists(summary), lambda: summary, 20)
     with open(summary, encoding="utf-8") as file:
         text = file.read()
     check(text.startswith(line["why"] + ".\n") and "nothing can end this wait" in text, text)
@@ -118,10 +120,10 @@ def of_ranks(context):
                                    "Connection: close\r\n\r\n" % (line["folder"], name, TOKEN)).encode()).partition(b"\r\n\r\n")
         check(b" 200 " in head and place.encode() in body, "%s %s" % (head, body))
     metrics = metrics_of(get(port, "/metrics")[2])
-    check(metrics["bpfprof_stalls_total"] >= 1 and metrics["bpfprof_stalls_active"] >= 1, "%s" % metrics)
-    for job in jobs:
+    check(metrics["bpfprof_stalls_total"] >= 2 and metrics["bpfprof_stalls_active"] >= 2, "%s" % metrics)
+    for job in (stalled, child):
         job.kill()
-    daemon.wait("stall is over: the process goes on, or has ended", 1, 30)
+    daemon.wait("stall is over: the process goes on, or has ended", 2, 30)
 
     def bodies():
         return [json.loads(request.body) for request in server.requests]
@@ -133,7 +135,7 @@ def of_ranks(context):
     check([body["pid"] for body in sent if body["event"] == "stall_over" and body["pid"] == line["pid"]] == [line["pid"]],
           "%s" % sent)
     check(not any(stalls(daemon, job) for job in fine), "%s" % daemon.said("process stalled"))
-    check(len(stalls(daemon, stalled)) == 1, "twice")
+    check(len(stalls(daemon, stalled)) == len(stalls(daemon, child)) == 1, "twice")
     for job in fine:
         job.kill()
     check(daemon.end() == 0, "it failed")

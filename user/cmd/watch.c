@@ -141,7 +141,7 @@ static int stall_write(const struct watch_job *job, const struct stall *stall, s
 	__cleanup(buf_fini) struct buf parent = { .max = PATH_MAX }, name = { .max = NAME_MAX },
 				       text = { .max = TEXT_MAX },
 				       dump = { .max = STALL_DUMP_BYTES };
-	uint64_t wall_ns = time_wall_ns();
+	uint64_t wall_ns = time_wall_ns() - (time_monotonic_ns() - stall->found_ns);
 	size_t i;
 	int err;
 

@@ -187,6 +187,9 @@ struct daemon_stalls {
 	struct stalls seen;
 	pid_t pid; /* of the child that writes; 0: none runs */
 	uint64_t child_ns; /* when it was started */
+	struct stall stall; /* that it writes, */
+	uint64_t wall_ns; /* and when that was found */
+	struct buf folder; /* the name; empty: it has none */
 	uint64_t nr_active; /* stalls that have not ended */
 	uint64_t nr_not_written;
 };

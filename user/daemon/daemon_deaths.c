@@ -99,8 +99,7 @@ static void learn_some(struct daemon *daemon)
 {
 	const struct background_job job = { .fn = learn_job, .arg = &daemon->deaths };
 
-	if (!daemon->deaths.seen.nr_pids || daemon->deaths.learns ||
-	    time_monotonic_ns() < daemon->deaths.seen.later_ns)
+	if (!daemon->deaths.seen.nr_pids || daemon->deaths.learns)
 		return;
 	if (!daemon->sampler.background)
 		deaths_learn(&daemon->deaths.seen, LEARN_NS);

@@ -21,7 +21,6 @@
 #define CHOICE_AT(list) FLAG_LIST_AT(struct daemon_options, choice.list, choice.nr_##list)
 #define BYTES_REFUSAL "must be a number of bytes, like 500M or 1G"
 #define TOKEN_FILE_BYTES 65536
-#define STALL_NS (300ULL * 1000000000)
 #define TOKEN_OTHERS (S_IROTH | S_IWOTH)
 
 static int take_output(void *object, const char *value, struct buf *why)
@@ -175,8 +174,7 @@ static const struct flag rows[] = {
 	{ "stall", "DURATION",
 	  "--watch: stalls of such processes that have been silent\n"
 	  "this long (300s), too: folders stall-...; 0 for none",
-	  FLAG_DURATION, AT(stall_ns), .initial = STALL_NS,
-	  .refusal = "stall must be a number of seconds, or one like 30s, 5m, 2h" },
+	  FLAG_DURATION, AT(stall_ns), .initial = STALL_DEFAULT_NS, .refusal = STALL_REFUSAL },
 	FLAG_GROUP(notify_flags, struct daemon_options, notify),
 	{ "wall", NULL, "all time of threads, running and waiting, and what\nthey wait for",
 	  FLAG_SET, AT(capture.session.waits), .min = SESSION_WALL },

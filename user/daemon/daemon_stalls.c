@@ -67,102 +67,10 @@ void daemon_stalls_open(struct daemon *daemon)
 
 void daemon_stalls_close(struct daemon *daemon)
 {
+	/* The child goes on by itself. */
+	stall_fini(&daemon->stalls.stall);
+	buf_fini(&daemon->stalls.folder);
 	stalls_fini(&daemon->stalls.seen);
-}
-
-/* A stall that is being reported. */
-struct report {
-	const struct stall *stall;
-	const struct process *process; /* NULL: it has ended */
-	const struct container *container; /* NULL: none */
-	uint64_t wall_ns;
-	struct buf folder; /* the name; empty: it has none */
-};
-
-static void report_log(const struct report *report)
-{
-	const struct stall *stall = report->stall;
-	const struct log_field fields[] = {
-		{ .key = "why", .text = stall->sentence },
-		{ .key = "pid", .number = stall->pid },
-		{ .key = "folder", .text = report->folder.data },
-	};
-
-	log_event(LOG_INFO, stall->suspect ? "process may be stalled" : "process stalled", fields,
-		  sizeof(fields) / sizeof(fields[0]) - (report->folder.len ? 0 : 1));
-}
-
-/* Nothing is sent for a suspicion. */
-static void report_send(struct daemon *daemon, const struct report *report)
-{
-	const struct process *process = report->process;
-	const struct stall *stall = report->stall;
-	struct buf text, summary = { .max = MAX_TEXT };
-	size_t i;
-
-	if (!daemon->options->notify.url || stall->suspect)
-		return;
-	notify_begin(daemon, &text, stall->over ? "stall_over" : "stall", stall->sentence,
-		     report->wall_ns);
-	json_key_number(&text, "pid", stall->pid);
-	if (report->container) {
-		notification_text(&text, "namespace", report->container->namespace);
-		notification_text(&text, "pod", report->container->pod);
-		notification_text(&text, "container", report->container->name);
-		notification_text(&text, "container_id", report->container->id);
-	}
-	notification_text(&text, "ray_task", process ? process->title : NULL);
-	for (i = 0; process && process->ranks && i < RANKS_NR; i++)
-		notification_text(&text, ranks_variables[i].label, process->ranks->texts[i]);
-	notification_text(&text, "folder", report->folder.data);
-	if (!stall->over)
-		stall_summary(&summary, stall, report->wall_ns);
-	notification_end(&text, buf_error(&summary) ? NULL : summary.data);
-	notify_send(daemon, &text);
-	buf_fini(&summary);
-}
-
-static int report_write(const struct daemon *daemon, struct report *report)
-{
-	const struct stall *stall = report->stall;
-	struct buf summary = { .max = MAX_TEXT },
-		   dumps[2] = { { .max = STALL_DUMP_BYTES }, { .max = STALL_DUMP_BYTES } };
-	const struct folder_file list[] = { { "summary.txt", NULL, &summary },
-					    { "dump-1.txt", NULL, &dumps[0] },
-					    { "dump-2.txt", NULL, &dumps[1] } };
-	int err = stall_dump(&dumps[0], stall->dumps[0]) ?: stall_dump(&dumps[1], stall->dumps[1]);
-
-	stall_summary(&summary, stall, report->wall_ns);
-	return err ?: buf_error(&summary) ?: watch_folder_write(daemon, TEMPORARY, list,
-								sizeof(list) / sizeof(list[0]),
-								&report->folder);
-}
-
-static void child_main(struct daemon *daemon, struct report *report)
-{
-	int err;
-
-	daemon_child_begin(daemon, -1);
-	err = report_write(daemon, report);
-	if (err)
-		log_warn("%s: the stall of pid %u is not written: %s", daemon->output,
-			 report->stall->pid, strerror(-err));
-	watch_folders_prune(daemon);
-	_exit(err ? 1 : 0);
-}
-
-static void child_watch(struct daemon_stalls *stalls, uint64_t now_ns)
-{
-	int status;
-
-	if (!stalls->pid)
-		return;
-	if (waitpid(stalls->pid, &status, WNOHANG)) {
-		stalls->pid = 0;
-		stalls->nr_not_written += status != 0;
-	} else if (now_ns > stalls->child_ns + CHILD_NS) {
-		kill(stalls->pid, SIGKILL);
-	}
 }
 
 static void over_log(const struct stall *stall)
@@ -173,68 +81,176 @@ static void over_log(const struct stall *stall)
 		  sizeof(fields) / sizeof(fields[0]));
 }
 
-/* Without a folder left for the tenant, or a child, the stall is only logged, sent and counted. */
-static void child_start(struct daemon *daemon, struct report *report, uint64_t now_ns)
+static void stall_log(const struct stall *stall, const struct buf *folder)
+{
+	const struct log_field fields[] = {
+		{ .key = "why", .text = stall->sentence },
+		{ .key = "pid", .number = stall->pid },
+		{ .key = "folder", .text = folder->data },
+	};
+
+	log_event(LOG_INFO, stall->suspect ? "process may be stalled" : "process stalled", fields,
+		  sizeof(fields) / sizeof(fields[0]) - (folder->len ? 0 : 1));
+}
+
+/* The process of the stall, if it has not ended. */
+static struct process *process_of(const struct daemon *daemon, const struct stall *stall)
+{
+	struct process *process = processes_find(daemon->sampler.reader.processes, stall->key.pid);
+
+	return process && process->start_ns == stall->key.start_ns ? process : NULL;
+}
+
+static void labels_add(struct buf *dst, struct daemon *daemon, struct process *process)
+{
+	const struct container *container = sampler_container(&daemon->sampler, process);
+	size_t i;
+
+	if (container) {
+		notification_text(dst, "namespace", container->namespace);
+		notification_text(dst, "pod", container->pod);
+		notification_text(dst, "container", container->name);
+		notification_text(dst, "container_id", container->id);
+	}
+	notification_text(dst, "ray_task", process->title);
+	for (i = 0; process->ranks && i < RANKS_NR; i++)
+		notification_text(dst, ranks_variables[i].label, process->ranks->texts[i]);
+}
+
+/* Nothing is sent for a suspicion. */
+static void stall_send(struct daemon *daemon, const struct stall *stall, uint64_t wall_ns,
+		       const struct buf *folder)
+{
+	struct process *process = process_of(daemon, stall);
+	struct buf text, summary = { .max = MAX_TEXT };
+
+	if (!daemon->options->notify.url || stall->suspect)
+		return;
+	notify_begin(daemon, &text, stall->over ? "stall_over" : "stall", stall->sentence, wall_ns);
+	json_key_number(&text, "pid", stall->pid);
+	if (process)
+		labels_add(&text, daemon, process);
+	notification_text(&text, "folder", folder ? folder->data : NULL);
+	if (!stall->over)
+		stall_summary(&summary, stall, wall_ns);
+	notification_end(&text, buf_error(&summary) ? NULL : summary.data);
+	notify_send(daemon, &text);
+	buf_fini(&summary);
+}
+
+static int stall_write(struct daemon *daemon)
+{
+	struct daemon_stalls *stalls = &daemon->stalls;
+	const struct stall *stall = &stalls->stall;
+	struct buf summary = { .max = MAX_TEXT },
+		   dumps[2] = { { .max = STALL_DUMP_BYTES }, { .max = STALL_DUMP_BYTES } };
+	const struct folder_file list[] = { { "summary.txt", NULL, &summary },
+					    { "dump-1.txt", NULL, &dumps[0] },
+					    { "dump-2.txt", NULL, &dumps[1] } };
+	int err = stall_dump(&dumps[0], stall->dumps[0]) ?: stall_dump(&dumps[1], stall->dumps[1]);
+
+	stall_summary(&summary, stall, stalls->wall_ns);
+	return err ?: buf_error(&summary) ?: watch_folder_write(daemon, TEMPORARY, list,
+								sizeof(list) / sizeof(list[0]),
+								&stalls->folder);
+}
+
+static void child_main(struct daemon *daemon)
+{
+	int err;
+
+	daemon_child_begin(daemon, -1);
+	err = stall_write(daemon);
+	if (err)
+		log_warn("%s: the stall of pid %u is not written: %s", daemon->output,
+			 daemon->stalls.stall.pid, strerror(-err));
+	watch_folders_prune(daemon);
+	_exit(err ? 1 : 0);
+}
+
+/* Its folder is complete, or will never be. */
+static void stall_report(struct daemon *daemon, bool written)
 {
 	struct daemon_stalls *stalls = &daemon->stalls;
 
-	stall_folder_name(&report->folder, report->stall,
-			  report->container ? report->container->pod : NULL, report->wall_ns);
-	if (!buf_error(&report->folder) &&
-	    watch_folder_take(&daemon->folders, report->stall->tenant, now_ns)) {
+	stalls->pid = 0;
+	if (!written) {
+		stalls->nr_not_written++;
+		buf_reset(&stalls->folder);
+	}
+	stall_log(&stalls->stall, &stalls->folder);
+	stall_send(daemon, &stalls->stall, stalls->wall_ns, &stalls->folder);
+	stall_fini(&stalls->stall);
+	buf_fini(&stalls->folder);
+}
+
+static void child_watch(struct daemon *daemon, uint64_t now_ns)
+{
+	struct daemon_stalls *stalls = &daemon->stalls;
+	int status;
+
+	if (!stalls->pid)
+		return;
+	if (waitpid(stalls->pid, &status, WNOHANG))
+		stall_report(daemon, !status);
+	else if (now_ns > stalls->child_ns + CHILD_NS)
+		kill(stalls->pid, SIGKILL);
+}
+
+/* Without a folder left for the tenant, or a child, the stall is only logged, sent and counted. */
+static void child_start(struct daemon *daemon, uint64_t now_ns)
+{
+	struct daemon_stalls *stalls = &daemon->stalls;
+	struct process *process = process_of(daemon, &stalls->stall);
+	const struct container *container =
+		process ? sampler_container(&daemon->sampler, process) : NULL;
+
+	stalls->wall_ns = time_wall_ns() - (now_ns - stalls->stall.found_ns);
+	stalls->folder = (struct buf){ .max = NAME_MAX };
+	stall_folder_name(&stalls->folder, &stalls->stall, container ? container->pod : NULL,
+			  stalls->wall_ns);
+	if (!buf_error(&stalls->folder) &&
+	    watch_folder_take(&daemon->folders, stalls->stall.tenant, now_ns)) {
 		stalls->child_ns = now_ns;
 		stalls->pid = fork();
 		if (!stalls->pid)
-			child_main(daemon, report);
+			child_main(daemon);
 	}
-	if (stalls->pid > 0)
-		return;
-	stalls->pid = 0;
-	stalls->nr_not_written++;
-	buf_reset(&report->folder);
+	if (stalls->pid <= 0)
+		stall_report(daemon, false);
 }
 
-static void stall_take(struct daemon *daemon, const struct stall *stall, uint64_t now_ns)
+static void stall_take(struct daemon *daemon, uint64_t now_ns)
 {
 	struct daemon_stalls *stalls = &daemon->stalls;
-	struct report report = { .stall = stall,
-				 .wall_ns = time_wall_ns(),
-				 .folder = { .max = NAME_MAX } };
-	struct process *process = processes_find(daemon->sampler.reader.processes, stall->key.pid);
+	struct stall *stall = &stalls->stall;
 
-	if (process && process->start_ns == stall->key.start_ns) {
-		report.process = process;
-		report.container = sampler_container(&daemon->sampler, process);
-	}
-	if (stall->over) {
-		over_log(stall);
-		stalls->nr_active -= stalls->nr_active > 0;
-	} else {
+	if (!stalls_take(&stalls->seen, stall))
+		return;
+	if (!stall->over) {
 		stalls->nr_active++;
-		child_start(daemon, &report, now_ns);
-		report_log(&report);
+		child_start(daemon, now_ns);
+		return;
 	}
-	report_send(daemon, &report);
-	buf_fini(&report.folder);
+	over_log(stall);
+	stalls->nr_active -= stalls->nr_active > 0;
+	stall_send(daemon, stall, time_wall_ns(), NULL);
+	stall_fini(stall);
 }
 
 void daemon_stalls_run(struct daemon *daemon, uint64_t now_ns)
 {
 	struct daemon_stalls *stalls = &daemon->stalls;
-	struct stall stall;
 
 	if (!daemon->options->capture.session.deaths || !daemon->options->stall_ns)
 		return;
-	child_watch(stalls, now_ns);
+	child_watch(daemon, now_ns);
 	stalls_poll(&stalls->seen, now_ns);
 	/* As for deaths: the child is a fork, and no third copy of the memory. */
 	if (stalls->pid || daemon->deaths.pid || daemon->writer.pid || !stalls->seen.nr_ready ||
 	    !background_try_pause(daemon->sampler.background))
 		return;
-	if (stalls_take(&stalls->seen, &stall)) {
-		stall_take(daemon, &stall, now_ns);
-		stall_fini(&stall);
-	}
+	stall_take(daemon, now_ns);
 	background_resume(daemon->sampler.background);
 }
 

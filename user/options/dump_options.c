@@ -3,7 +3,6 @@
 
 #define DUMP_AT(field) FLAG_AT(struct dump_options, field)
 #define DUMP_LIST_AT(list) FLAG_LIST_AT(struct dump_options, list, nr_##list)
-#define DUMP_STALL_NS (300ULL * 1000000000)
 
 static const struct flag dump_rows[] = {
 	{ "pid", "PID", "dump this process; may be given again", FLAG_PIDS, DUMP_LIST_AT(pids),
@@ -33,8 +32,7 @@ static const struct flag dump_rows[] = {
 	{ "stall", "DURATION",
 	  "in a job with ranks, a sleep this long counts as a\n"
 	  "wait, if other ranks wait (300s)",
-	  FLAG_DURATION, DUMP_AT(stall_ns), .initial = DUMP_STALL_NS,
-	  .refusal = "stall must be a number of seconds, or one like 30s, 5m, 2h" },
+	  FLAG_DURATION, DUMP_AT(stall_ns), .initial = STALL_DEFAULT_NS, .refusal = STALL_REFUSAL },
 	FLAG_GROUP(host_root_flags, struct dump_options, host_root),
 	{ "verbose", NULL, "what each thread waits for; -vv libbpf's log too", FLAG_COUNT,
 	  DUMP_AT(verbose), .letter = 'v', .repeatable = true, .max = 2 },

@@ -80,6 +80,10 @@ struct doctor_options {
 	unsigned int verbose; /* times that --verbose was given */
 };
 
+/* A process that is silent, or sleeps, this long may be stalled. */
+#define STALL_DEFAULT_NS (300ULL * 1000000000)
+#define STALL_REFUSAL "stall must be a number of seconds, or one like 30s, 5m, 2h"
+
 struct dump_options {
 	pid_t *pids; /* -p, each once; with pods, as these see them; none: every Python in the pods */
 	size_t nr_pids;

@@ -5,7 +5,6 @@
 #include "options/values.h"
 
 #define AT(field) FLAG_AT(struct watch_options, field)
-#define WATCH_STALL_NS (300ULL * 1000000000)
 #define CAPTURE_AT(list) FLAG_LIST_AT(struct watch_options, capture.list, capture.nr_##list)
 
 static const struct flag rows[] = {
@@ -28,8 +27,7 @@ static const struct flag rows[] = {
 	{ "stall", "DURATION",
 	  "look for stalls of processes that have been silent\n"
 	  "this long (300s); 0 for none",
-	  FLAG_DURATION, AT(stall_ns), .initial = WATCH_STALL_NS,
-	  .refusal = "stall must be a number of seconds, or one like 30s, 5m, 2h" },
+	  FLAG_DURATION, AT(stall_ns), .initial = STALL_DEFAULT_NS, .refusal = STALL_REFUSAL },
 	{ "output", "DIR", "write the folders death-... and stall-... into this\nfolder (.)",
 	  FLAG_TEXT, AT(output), .letter = 'o', .refusal = "must be a folder" },
 	FLAG_GROUP(host_root_flags, struct watch_options, capture.host_root),

@@ -27,8 +27,6 @@
 #define STACKS_BYTES (4U << 20) /* of all stacks that are kept, for a sweep */
 /* A handled signal that came this long before the end has nothing to do with it; torch prints for seconds. */
 #define FIRST_NS (60 * NS_PER_SECOND)
-#define LATER_NS (NS_PER_SECOND / 10) /* between two tries to learn a process */
-#define MAX_TRIES 100
 #define OTHER_THREAD_NS (5 * NS_PER_SECOND)
 
 struct names {
@@ -186,23 +184,6 @@ static struct watched *learn(struct deaths *deaths, const struct bpfprof_task_id
 	return w && wants ? watched_want(&deaths->watched, w) : w;
 }
 
-/* Its rank may not be known yet, and a process that sleeps never shows it by a sample: it is learned last. */
-static void learn_later(struct deaths *deaths, uint32_t pid)
-{
-	if (vec_grow(deaths->pids, deaths->nr_pids + 1, deaths->cap_pids, VEC_BOUNDED))
-		return;
-	memmove(deaths->pids + 1, deaths->pids, deaths->nr_pids * sizeof(*deaths->pids));
-	deaths->pids[0] = pid;
-	deaths->nr_pids++;
-}
-
-static bool is_learned(const struct deaths *deaths, uint32_t pid)
-{
-	const struct process *process = processes_find(deaths->sampler->reader.processes, pid);
-
-	return !process || sampler_ranks_are_settled(process);
-}
-
 static void on_exec(struct deaths *deaths, const struct process *process)
 {
 	const struct bpfprof_task_id task = { .pid = process->pid,
@@ -214,8 +195,6 @@ static void on_exec(struct deaths *deaths, const struct process *process)
 	/* Records of signals that came during the exec or after it may have overtaken that of the exec: they stay. */
 	if (w)
 		watched_forget_stacks(&deaths->watched, w);
-	if (!is_learned(deaths, task.pid))
-		learn_later(deaths, task.pid);
 }
 
 static void on_kill(struct deaths *deaths, const struct bpfprof_kill_event *event)
@@ -559,8 +538,7 @@ int deaths_start(struct deaths *deaths)
 		       : 0;
 }
 
-/* False: a budget was spent, so that the process or its rank is not known yet. */
-static bool learn_pid(struct deaths *deaths, uint32_t pid)
+static void learn_pid(struct deaths *deaths, uint32_t pid)
 {
 	struct thread_reader *reader = &deaths->sampler->reader;
 	const struct process *process;
@@ -569,41 +547,28 @@ static bool learn_pid(struct deaths *deaths, uint32_t pid)
 	if (!processes_find(reader->processes, pid))
 		walker_learn(&reader->walker, pid, time_monotonic_ns(), NULL);
 	process = processes_find(reader->processes, pid);
-	if (!process)
-		return kill((pid_t)pid, 0) && errno == ESRCH;
-	if (process->dead)
-		return true;
+	if (!process || process->dead)
+		return;
 	task = (struct bpfprof_task_id){
 		.pid = pid, .tid = pid, .start_ns = process->start_ns, .exec_id = process->exec_id
 	};
 	learn(deaths, &task);
-	return is_learned(deaths, pid);
 }
 
 bool deaths_learn(struct deaths *deaths, uint64_t limit_ns)
 {
 	struct processes *processes = deaths->sampler->reader.processes;
-	uint64_t now_ns = time_monotonic_ns(), end_ns = now_ns + limit_ns;
-	size_t nr_later = 0;
-	bool known;
+	uint64_t end_ns = time_monotonic_ns() + limit_ns;
 
-	if (now_ns < deaths->later_ns)
-		return false;
 	/* The newest first. */
-	while (deaths->nr_pids > nr_later && time_monotonic_ns() < end_ns) {
+	while (deaths->nr_pids && time_monotonic_ns() < end_ns) {
 		uint32_t pid = deaths->pids[--deaths->nr_pids];
 
 		processes_pin(processes, pid); /* a job may wait for its files */
-		known = learn_pid(deaths, pid);
+		learn_pid(deaths, pid);
 		processes_pin(processes, 0);
-		if (known || deaths->nr_tries == MAX_TRIES)
-			continue;
-		learn_later(deaths, pid);
-		nr_later++;
 	}
-	deaths->later_ns = nr_later ? time_monotonic_ns() + LATER_NS : 0;
-	deaths->nr_tries = deaths->nr_pids ? deaths->nr_tries + (nr_later > 0) : 0;
-	return deaths->nr_pids > nr_later;
+	return deaths->nr_pids;
 }
 
 size_t deaths_waiting(const struct deaths *deaths, const struct aggregate *ret[DEATHS_MAX_WAITING])

@@ -36,8 +36,6 @@ struct deaths {
 	struct watched_table watched;
 	uint32_t *pids; /* processes that ran at the start, and are still to be learned */
 	size_t nr_pids, cap_pids;
-	uint64_t later_ns; /* no process is learned before */
-	uint32_t nr_tries; /* turns that left processes for later */
 	struct death *waiting[DEATHS_MAX_WAITING];
 	uint32_t tenants[DEATHS_MAX_WAITING]; /* of those */
 	size_t first, nr_waiting;
@@ -57,7 +55,7 @@ void deaths_observe(struct deaths *deaths);
 /* After sampler_start(): notes which processes run already. 0 or -ENOMEM. */
 int deaths_start(struct deaths *deaths);
 /*
- * Reads the names of these processes, for about this long. False: none is left for now. The caller may have to wait for files:
+ * Reads the names of these processes, for about this long. False: none is left. The caller may have to wait for files:
  * it is a job, or there is no background.
  */
 bool deaths_learn(struct deaths *deaths, uint64_t limit_ns);

@@ -67,7 +67,7 @@ static void command_make(struct command_line *line, const uint32_t *pids, size_t
 	word_add(line, "--native");
 	word_add(line, "--kernel");
 	word_add(line, "--verbose");
-	number_add(line, "--stall", stall_ns / NS_PER_SECOND, "s");
+	number_add(line, "--stall", stall_ns / NS_PER_SECOND ?: 1, "s");
 	if (host_root) {
 		word_add(line, "--host-root");
 		word_add(line, host_root);

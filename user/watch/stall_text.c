@@ -48,7 +48,7 @@ static void waits_add(struct buf *dst, int dump)
 
 void stall_summary(struct buf *dst, const struct stall *stall, uint64_t wall_ns)
 {
-	uint64_t silent_ns = time_monotonic_ns() - stall->since_ns;
+	uint64_t silent_ns = stall->found_ns - stall->since_ns;
 	char silent[UNITS_TEXT];
 
 	buf_printf(dst, "%s.\n\n", stall->sentence);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "watch/stalls.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,7 +87,8 @@ static struct stall_process *of_pid(const struct stalls *stalls, uint32_t own_pi
 /* The process that the sentence is about, or, if that is not watched, the one that was silent. */
 static struct stall_process *subject_find(const struct stalls *stalls, const char *line)
 {
-	struct stall_process *p = of_pid(stalls, sentence_pid(line));
+	uint32_t pid = sentence_pid(line);
+	struct stall_process *p = pid ? of_pid(stalls, pid) : NULL;
 
 	return p ? p
 		 : process_map_find(&stalls->processes, stalls->check_of.pid,
@@ -315,7 +315,7 @@ static void check_end(struct stalls *stalls, struct stall_process *of, uint64_t 
 static void check_start(struct stalls *stalls, struct stall_process *of)
 {
 	const char *host_root = stalls->sampler->options->host_root;
-	uint32_t pids[STALL_CHECK_PIDS], parent;
+	uint32_t pids[STALL_CHECK_PIDS];
 	const struct stall_process *p;
 	size_t nr = 0;
 
@@ -331,18 +331,9 @@ static void check_start(struct stalls *stalls, struct stall_process *of)
 	job_quiet(stalls, of->job, true);
 	stalls->check_job = of->job;
 	stalls->check_of = of->key;
-	stalls->nr_checks++;
 	hash_table_each(&stalls->processes, p)
 		if (p->job == of->job && p->own_pid && !p->ignored && nr < STALL_CHECK_PIDS)
 			pids[nr++] = p->own_pid;
-	/* Its other children are of the job, also one that is not watched yet. */
-	parent = (uint32_t)of->job;
-	if (stalls->owner && !of->owner.of_ray && parent > 1 && nr < STALL_CHECK_PIDS)
-		parent = session_own_pid(&stalls->sampler->reader.session, parent, 0);
-	else
-		parent = 0;
-	if (parent && !kill((pid_t)parent, 0))
-		pids[nr++] = parent;
 	if (stall_check_start(&stalls->check, pids, nr, stalls->stall_ns, host_root)) {
 		stalls->nr_failed++;
 		check_end(stalls, of, time_monotonic_ns());
@@ -407,6 +398,7 @@ static void check_take(struct stalls *stalls, uint64_t now_ns)
 				 .key = subject->key,
 				 .tenant = subject->owner.tenant,
 				 .since_ns = subject->since_ns,
+				 .found_ns = now_ns,
 				 .dumps = { found->dumps[0], of->found ? fd : 0 } };
 	snprintf(found->sentence, sizeof(found->sentence), "%s", line + strlen(STALLED));
 	if (of->found) {
@@ -458,7 +450,7 @@ const struct counter stalls_counters[] = {
 	{ COUNTER_WALK, "stall_processes_no_room", AT(nr_full),
 	  .help = "watched processes beyond 4,096 that are not checked for stalls" },
 	{ COUNTER_WALK, "stalls_not_reported", AT(nr_dropped),
-	  .help = "stalls and ends of stalls beyond 64 at once" },
+	  .help = "stalls and ends of stalls beyond 16 at once" },
 	{ 0 },
 };
 

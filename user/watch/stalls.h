@@ -42,7 +42,7 @@ struct stall {
 	bool over; /* the process goes on, or has ended: no sentence, and no dumps */
 	bool suspect; /* the evidence is not enough */
 	uint32_t pid; /* as bpfprof sees it */
-	uint64_t since_ns; /* CLOCK_MONOTONIC */
+	uint64_t since_ns, found_ns; /* CLOCK_MONOTONIC */
 	char sentence[STALL_SENTENCE_BYTES]; /* without a full stop */
 	int dumps[2]; /* files with both dumps: their first lines are the verdicts; 0: none */
 	struct process_key key;
@@ -85,7 +85,7 @@ struct stalls {
 	size_t nr_ready;
 	uint64_t next_ns;
 	uint32_t round;
-	uint64_t nr_stalls, nr_suspects, nr_checks, nr_failed, nr_full, nr_dropped;
+	uint64_t nr_stalls, nr_suspects, nr_failed, nr_full, nr_dropped;
 };
 
 void stalls_init(struct stalls *stalls, struct sampler *sampler,
@@ -97,7 +97,7 @@ void stalls_poll(struct stalls *stalls, uint64_t now_ns);
 bool stalls_take(struct stalls *stalls, struct stall *ret);
 void stall_fini(struct stall *stall);
 
-/* The page: the sentence, times, and the waits of the threads. wall_ns: the time now. */
+/* The page: the sentence, times, and the waits of the threads. wall_ns: the time of found_ns. */
 void stall_summary(struct buf *dst, const struct stall *stall, uint64_t wall_ns);
 /* Reads a dump. 0 or -errno. */
 int stall_dump(struct buf *dst, int dump);
