@@ -45,7 +45,6 @@ struct bpfprof_task_state {
 	struct bpfprof_task_id task;
 	__u64 nr_switches; /* times that it left a CPU, of its own accord or preempted */
 	__u64 asleep_ns; /* at least so long since it was on a CPU; 0: it is awake, or not known */
-	__u64 cpu_ns; /* what it has used */
 	__u64 io_bytes; /* bytes of its reads and writes; 0 where the kernel counts none */
 	__u64 faults; /* of pages */
 	__u64 fs_base;

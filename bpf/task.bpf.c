@@ -371,7 +371,6 @@ int task_states(struct bpf_iter__task *ctx)
 	if (on_cpu)
 		s->flags |= BPFPROF_TASK_ON_CPU;
 	s->asleep_ns = s->state && !on_cpu ? asleep_ns(task) : 0;
-	s->cpu_ns = task->se.sum_exec_runtime;
 	s->faults = task->min_flt + task->maj_flt;
 	s->io_bytes = io_bytes(task);
 	s->parent = BPF_CORE_READ(task, real_parent, tgid);

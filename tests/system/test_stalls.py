@@ -28,7 +28,7 @@ STALLS = {
     "killed_worker": "data from a pipe (file 5)", "shared_lock": "a lock or condition",
     "async_locks": "tasks of asyncio", "async_queue": "tasks of asyncio",
 }
-# Kinds of waits and of processes that differ; "coprocess" and the like read standard input, which nobody closes.
+# Each waits in another way, or is another kind of process. Standard input, which "coprocess" and others read, stays open.
 IDLE = ["server", "epoll_server", "server_in_thread", "sleeps", "parked_pool", "process_pool", "process_executor",
         "busy_pool", "manager", "thread_works", "child_works", "pipeline", "follows", "child_serves", "coprocess",
         "looks_again", "pauses", "polls", "eventfd", "async_sleep", "async_server", "async_thread", "async_child",
@@ -262,6 +262,22 @@ def watched(context):
     # The watch itself takes some seconds to begin where several do so at once.
     check(max(seconds.values()) < STALL_S + 15 + 5, "%s" % seconds)
     context.note(", ".join("%s %.1f s" % pair for pair in seconds.items()))
+
+
+@test(long=True)
+def watched_huge(context):
+    """A dump is cut after 4 MiB; the verdict and the waits come first."""
+    process = stalls(context, "huge")
+    watch = Watch(context, "huge", process)
+    while not watch.folders():
+        check(time.monotonic() < watch.begun + 90, "no folder")
+        time.sleep(0.2)
+    time.sleep(1)
+    [line] = watch.end()
+    check(re.match(r"stalls\.py \(pid %d\) has waited .* in huge\." % process.pid, line), line)
+    [folder] = watch.folders()
+    sizes = {name: os.path.getsize(os.path.join(folder, name)) for name in ("dump-1.txt", "dump-2.txt", "summary.txt")}
+    check(sizes["dump-1.txt"] == sizes["dump-2.txt"] == 4 << 20 and 20000 < sizes["summary.txt"] < 1 << 20, "%s" % sizes)
 
 
 @test(long=True)

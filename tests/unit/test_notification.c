@@ -70,7 +70,7 @@ Test(notification, facts)
 	expect_text(object, "slurm_job", "77");
 	expect_text(object, "summary", "a\nb\n");
 	cr_expect_eq(json_integer_value(json_object_get(object, "pid")), 42);
-	/* What is not known has no key. */
+	/* A fact that is not known has no key. */
 	cr_expect_eq(json_object_size(object), 14, "%s", text.data);
 	json_decref(object);
 	buf_fini(&text);

@@ -19,8 +19,8 @@ TestSuite(seconds_file);
 #define START_S 1706702400ULL /* of made_new() */
 
 /*
- * Three stacks, of which the aggregate had other numbers: one in seconds 0 to 9 each, two in second 3 alone, and one
- * with a count that has no second.
+ * The profile has three stacks under other numbers than the aggregate had: one was counted in each of the seconds 0 to 9,
+ * one twice in second 3, and one has a count without a second.
  */
 static struct profile *made(struct seconds **ret)
 {

@@ -123,7 +123,7 @@ static const struct graph_case cases[] = {
 	  RANKS,
 	  .root = 0,
 	  .rows = { { AT(0, WAIT_COLLECTIVE, '-', 99) }, { AT(1, WAIT_TIME, '-', 99) } } },
-	{ .name = "a sleep that keeps nobody waiting",
+	{ .name = "a sleep for which no rank waits",
 	  RANKS,
 	  .root = -1,
 	  .rows = { { AT(0, WAIT_TIME, 'L', 99) }, { AT(1, WAIT_TIME, 'L', 99) } } },

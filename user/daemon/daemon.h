@@ -358,6 +358,9 @@ int split_repair(struct daemon *daemon, struct store_counts *counts);
 /* The child has ended: the parent pushes the sets of so many pods. */
 void split_push(struct daemon *daemon, uint64_t pods);
 
+/* daemon_budget.c: divides --max-memory; before anything takes memory. */
+void daemon_memory_share(struct daemon *daemon);
+
 /* daemon_push.c. Without --push these do nothing. An exit status. */
 int push_start(struct daemon *daemon);
 /* A set was written; its path is without suffix. calls: it has files of calls. */

@@ -19,7 +19,7 @@ struct push_item {
 	uint64_t start, until; /* Unix time */
 };
 
-/* Of a file. Copies the strings. 0, or -ENOMEM and item is empty. */
+/* Makes the item of a file, and copies the strings. 0, or -ENOMEM and item is empty. */
 int push_item_init(struct push_item *item, const char *path, const char *namespace,
 		   const char *pod);
 void push_item_fini(struct push_item *item);

@@ -51,7 +51,7 @@ struct pusher_stats {
 int pusher_new(struct pusher **ret, const struct pusher_options *options);
 /* Takes over the strings of item. */
 void pusher_add(struct pusher *pusher, const struct push_item *item);
-/* Counts an item for which there was no memory. */
+/* Counts an item that could not be made, without memory for it. */
 void pusher_no_memory(struct pusher *pusher);
 void pusher_stats_get(struct pusher *pusher, struct pusher_stats *ret);
 /*

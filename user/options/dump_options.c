@@ -26,8 +26,8 @@ static const struct flag dump_rows[] = {
 	{ "pod-pids", NULL, "show pids as the processes themselves see them", FLAG_BOOL,
 	  DUMP_AT(pod_pids) },
 	{ "waits", NULL,
-	  "first say whether these processes can go on, and\n"
-	  "which of them waits for which",
+	  "first say whether these processes can go on, and for\n"
+	  "which process each of them waits",
 	  FLAG_BOOL, DUMP_AT(waits), .letter = 'w' },
 	{ "stall", "DURATION",
 	  "in a job with ranks, a sleep this long counts as a\n"
@@ -61,7 +61,7 @@ static const char dump_notes[] =
 	"  bpfprof dump -p 1234                   where does it hang?\n"
 	"  bpfprof dump -p 1234 --native --kernel down to the kernel function\n"
 	"  bpfprof dump -p 1234 -l                with the values of variables\n"
-	"  bpfprof dump -p 1234 -s --waits        is it a deadlock, and of what?\n"
+	"  bpfprof dump -p 1234 -s --waits        can it go on, or is it a deadlock?\n"
 	"  bpfprof dump -p 1234 -s --json         all its children too, for a program\n"
 	"  bpfprof dump --pod ml/trainer-0        every Python process of a pod\n"
 	"  kubectl exec AGENT -- bpfprof dump --pod ml/trainer-0 -p 7 > stacks.txt\n";

@@ -2,7 +2,7 @@
 #ifndef BPFPROF_PROC_CAUGHT_SIGNALS_H
 #define BPFPROF_PROC_CAUGHT_SIGNALS_H
 
-/* The signals for which a process has handlers, from /proc/PID/status, which needs no ptrace rights. */
+/* A process shows in /proc/PID/status for which signals it has handlers; reading that needs no ptrace rights. */
 
 #include <stdbool.h>
 #include <sys/types.h>

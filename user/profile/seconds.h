@@ -28,7 +28,7 @@ struct seconds_run {
 	struct seconds_pair pairs[SECONDS_RUN_MAX];
 };
 
-/* max_bytes: of what is coded, besides a fixed 40 KiB. 0 or -ENOMEM. */
+/* The coded runs take max_bytes at most; 40 KiB more are fixed. 0 or -ENOMEM. */
 int seconds_new(struct seconds **ret, size_t max_bytes);
 void seconds_free(struct seconds *seconds);
 void seconds_add(struct seconds *seconds, uint32_t second, uint32_t entry);

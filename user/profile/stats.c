@@ -477,7 +477,7 @@ static void samples_text(struct buf *dst, const struct run_stats *stats)
 		return;
 	}
 	buf_printf(dst, "Lost: %" PRIu64 " (", lost);
-	/* What the whole has lost is no share of a part. */
+	/* The lost samples are those of the whole interval, so they are no share of this part. */
 	if (!stats->rest_of)
 		buf_printf(dst, "%.1f%%; ", percent(lost, stats->samples + lost));
 	add_words(dst, "", &stats->lost, "");

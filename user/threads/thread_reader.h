@@ -60,7 +60,7 @@ struct thread_reader {
 	unsigned int ready_ms; /* of remote_child_patience(), for the next child */
 };
 
-/* Of a session that only reads threads; of one that reads which files and environments processes have, too. */
+/* Options of a session that only reads threads, and of one that reads open files and environments, too. */
 extern const struct session_options thread_reader_alone, thread_reader_waits;
 
 /*

@@ -2,7 +2,7 @@
 #ifndef BPFPROF_WATCH_PLACE_H
 #define BPFPROF_WATCH_PLACE_H
 
-/* Which frame of a stack a colleague would name: code of the program itself, not of the system. */
+/* A colleague names the frame of a stack that is code of the program itself, not of the system. */
 
 #include <stdbool.h>
 

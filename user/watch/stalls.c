@@ -211,7 +211,7 @@ static void processes_look(struct stalls *stalls, uint64_t now_ns)
 static bool is_due(const struct stalls *stalls, const struct stall_process *p, uint64_t now_ns)
 {
 	if (p->found)
-		return now_ns >= p->again_ns;
+		return now_ns >= p->again_ns && stalls->nr_ready < STALLS_WRITING;
 	return !p->quiet && p->own_pid && stalls->nr_found < STALLS_FOUND &&
 	       now_ns >= p->since_ns + stalls->stall_ns && now_ns >= p->ask_ns;
 }

@@ -25,7 +25,8 @@ struct stats_reasons;
 struct watched_table;
 
 #define STALLS_MAX 4096
-#define STALLS_FOUND 16 /* first checks that wait for the second one */
+#define STALLS_FOUND 4 /* first checks that wait for the second one */
+#define STALLS_WRITING 4 /* stalls that the caller has not taken: no further one is confirmed */
 #define STALLS_READY 16 /* stalls and ends that the caller has not taken; more are counted */
 
 /*

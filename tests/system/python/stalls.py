@@ -18,6 +18,22 @@ import threading
 import time
 
 
+def huge():
+    """Stacks that are more than a dump has room for."""
+    lock = threading.Lock()
+
+    def deep(n):
+        if n:
+            deep(n - 1)
+        else:
+            lock.acquire()
+    lock.acquire()
+    for _ in range(900):
+        threading.Thread(target=deep, args=(150,)).start()
+    ready()
+    deep(150)
+
+
 def ready():
     print("ready", flush=True)
 
@@ -101,25 +117,25 @@ def two_pipes():
     os.read(r1, 1)  # waits
 
 
-def sockets():
-    a, b = socket.socketpair()
+def fork_with(a, b):
+    """The child waits for data from the parent, by the other end of the socket."""
     if os.fork() == 0:
         a.close()
         b.recv(1)
         os._exit(0)
     b.close()
     ready()
+
+
+def sockets():
+    a, b = socket.socketpair()
+    fork_with(a, b)
     a.recv(1)  # waits
 
 
 def tcp():
     a, b = connected()
-    if os.fork() == 0:
-        a.close()
-        b.recv(1)
-        os._exit(0)
-    b.close()
-    ready()
+    fork_with(a, b)
     a.recv(1)  # waits
 
 
