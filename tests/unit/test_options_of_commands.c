@@ -8,6 +8,7 @@
 #include "base/time.h"
 #include "options/flags.h"
 #include "options/options.h"
+#include "options/watch_options.h"
 #include "option_line.h"
 
 #define SECOND 1000000000ULL
@@ -94,6 +95,48 @@ Test(options, dump)
 	cr_expect(strstr(error.data, "Examples:") && strstr(error.data, "--full-filenames"));
 	for (const char *row = error.data; *row; row += strcspn(row, "\n") + 1)
 		cr_expect_leq(strcspn(row, "\n"), 90, "%.90s", row);
+	buf_fini(&error);
+}
+
+Test(options, stall)
+{
+	static const struct {
+		const char *text;
+		int result;
+		uint64_t seconds;
+	} watches[] = { { "-p 1", OPTIONS_RUN, 300 },
+			{ "-p 1 --stall 0", OPTIONS_RUN, 0 },
+			{ "-p 1 --stall 2m", OPTIONS_RUN, 120 },
+			{ "-p 1 --stall 0s", -EINVAL, 0 },
+			{ "-p 1 --stall", -EINVAL, 0 } };
+	struct watch_options watch;
+	struct dump_options dump;
+	struct line line;
+	struct buf error;
+	size_t i;
+
+	buf_init(&error, 8192);
+	for (i = 0; i < sizeof(watches) / sizeof(watches[0]); i++) {
+		line_split(&line, watches[i].text);
+		cr_assert_eq(
+			options_parse(&watch_flags, &watch, NULL, line.argc, line.argv, &error),
+			watches[i].result, "%s", watches[i].text);
+		buf_reset(&error);
+		if (watches[i].result != OPTIONS_RUN)
+			continue;
+		cr_expect_eq(watch.stall_ns, watches[i].seconds * 1000000000, "%s",
+			     watches[i].text);
+		options_fini(&watch_flags, &watch);
+	}
+	line_split(&line, "-p 1 -w --stall 5s");
+	cr_assert_eq(options_parse(&dump_flags, &dump, NULL, line.argc, line.argv, &error),
+		     OPTIONS_RUN);
+	cr_expect(dump.waits && dump.stall_ns == 5000000000);
+	options_fini(&dump_flags, &dump);
+	line_split(&line, "-p 1 --waits --json");
+	cr_assert_eq(options_parse(&dump_flags, &dump, NULL, line.argc, line.argv, &error),
+		     -EINVAL);
+	cr_expect_str_eq(error.data, "--waits is for people: leave --json out");
 	buf_fini(&error);
 }
 

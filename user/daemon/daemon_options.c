@@ -16,6 +16,7 @@
 #include "formats/output.h"
 #include "options/config.h"
 #include "options/values.h"
+#include "options/watch_options.h"
 
 #define AT(field) FLAG_AT(struct daemon_options, field)
 #define CHOICE_AT(list) FLAG_LIST_AT(struct daemon_options, choice.list, choice.nr_##list)
@@ -171,10 +172,7 @@ static const struct flag rows[] = {
 	  "deaths of processes of Ray, of ranks and of CUDA, or of\n"
 	  "those of the filters, too: folders death-... beside cpu-...",
 	  FLAG_BOOL, AT(capture.session.deaths) },
-	{ "stall", "DURATION",
-	  "--watch: stalls of such processes that have been silent\n"
-	  "this long (300s), too: folders stall-...; 0 for none",
-	  FLAG_DURATION, AT(stall_ns), .initial = STALL_DEFAULT_NS, .refusal = STALL_REFUSAL },
+	FLAG_GROUP(stall_flags, struct daemon_options, stall_ns),
 	FLAG_GROUP(notify_flags, struct daemon_options, notify),
 	{ "wall", NULL, "all time of threads, running and waiting, and what\nthey wait for",
 	  FLAG_SET, AT(capture.session.waits), .min = SESSION_WALL },

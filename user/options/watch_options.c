@@ -1,11 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "options/watch_options.h"
 
+#include <errno.h>
+#include <string.h>
+
 #include "base/buf.h"
+#include "base/duration.h"
 #include "options/values.h"
 
 #define AT(field) FLAG_AT(struct watch_options, field)
 #define CAPTURE_AT(list) FLAG_LIST_AT(struct watch_options, capture.list, capture.nr_##list)
+
+static int take_stall(void *object, const char *value, struct buf *why)
+{
+	uint64_t *ns = object;
+
+	(void)why;
+	*ns = 0;
+	return strcmp(value, "0") != 0 && duration_parse(value, ns) ? -EINVAL : 0;
+}
+
+const struct flag stall_flags[] = {
+	{ "stall", "DURATION",
+	  "stalls of watched processes that have been silent this\n"
+	  "long (300s), too: folders stall-...; 0 for none",
+	  FLAG_DURATION, .size = sizeof(uint64_t), .initial = STALL_DEFAULT_NS,
+	  .refusal = STALL_REFUSAL, .take = take_stall },
+	{ .type = FLAG_END },
+};
 
 static const struct flag rows[] = {
 	{ "pid", "PID", "watch this process and its children", FLAG_PIDS, CAPTURE_AT(pids),
@@ -24,10 +46,7 @@ static const struct flag rows[] = {
 	{ "duration", "DURATION", "30, 30s, 1.5, 5m, 2h (until Ctrl-C, or until\nall have ended)",
 	  FLAG_DURATION, AT(duration_ns), .letter = 'd',
 	  .refusal = "duration must be a number of seconds, or one like 30s, 5m, 2h" },
-	{ "stall", "DURATION",
-	  "look for stalls of processes that have been silent\n"
-	  "this long (300s); 0 for none",
-	  FLAG_DURATION, AT(stall_ns), .initial = STALL_DEFAULT_NS, .refusal = STALL_REFUSAL },
+	FLAG_GROUP(stall_flags, struct watch_options, stall_ns),
 	{ "output", "DIR", "write the folders death-... and stall-... into this\nfolder (.)",
 	  FLAG_TEXT, AT(output), .letter = 'o', .refusal = "must be a folder" },
 	FLAG_GROUP(host_root_flags, struct watch_options, capture.host_root),

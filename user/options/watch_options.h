@@ -15,5 +15,6 @@ struct watch_options {
 };
 
 extern const struct flag_set watch_flags;
+extern const struct flag stall_flags[]; /* of a uint64_t */
 
 #endif

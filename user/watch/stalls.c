@@ -125,15 +125,6 @@ static void ready_add(struct stalls *stalls, struct stall *stall)
 	*stall = (struct stall){ 0 };
 }
 
-static void job_quiet(struct stalls *stalls, uint64_t job, bool quiet)
-{
-	struct stall_process *p;
-
-	hash_table_each(&stalls->processes, p)
-		if (p->job == job)
-			p->quiet = quiet;
-}
-
 static void stall_end(struct stalls *stalls, struct stall_process *p)
 {
 	struct stall end = { .over = true,
@@ -143,7 +134,6 @@ static void stall_end(struct stalls *stalls, struct stall_process *p)
 			     .since_ns = p->since_ns };
 
 	p->subject = false;
-	job_quiet(stalls, p->job, false);
 	ready_add(stalls, &end);
 }
 
@@ -200,10 +190,7 @@ static void processes_look(struct stalls *stalls, uint64_t now_ns)
 			continue;
 		if (p->subject)
 			stall_end(stalls, p);
-		if (p->found) {
-			found_drop(stalls, p);
-			job_quiet(stalls, p->job, false);
-		}
+		found_drop(stalls, p);
 		hash_table_remove(&stalls->processes, p);
 	}
 }
@@ -212,7 +199,7 @@ static bool is_due(const struct stalls *stalls, const struct stall_process *p, u
 {
 	if (p->found)
 		return now_ns >= p->again_ns && stalls->nr_ready < STALLS_WRITING;
-	return !p->quiet && p->own_pid && stalls->nr_found < STALLS_FOUND &&
+	return p->own_pid && stalls->nr_found < STALLS_FOUND &&
 	       now_ns >= p->since_ns + stalls->stall_ns && now_ns >= p->ask_ns;
 }
 
@@ -261,7 +248,6 @@ static void jobs_find(struct stalls *stalls)
 	__cleanup(free_mem) struct stall_process **sorted =
 		calloc(stalls->processes.nr + 1, sizeof(*sorted));
 	struct stall_process *p;
-	uint64_t job;
 	size_t nr = 0, i;
 
 	if (!sorted || !stalls->owner)
@@ -272,11 +258,8 @@ static void jobs_find(struct stalls *stalls)
 		sorted[nr++] = p;
 	}
 	qsort(sorted, nr, sizeof(*sorted), by_pid);
-	for (i = 0; i < nr; i++) {
-		job = job_of(sorted[i], sorted, nr);
-		sorted[i]->quiet &= job == sorted[i]->job;
-		sorted[i]->job = job;
-	}
+	for (i = 0; i < nr; i++)
+		sorted[i]->job = job_of(sorted[i], sorted, nr);
 }
 
 /* Does a check or a stall of the job exist already? */
@@ -308,11 +291,10 @@ static void check_end(struct stalls *stalls, struct stall_process *of, uint64_t 
 {
 	if (of)
 		found_drop(stalls, of);
-	job_quiet(stalls, stalls->check_job, false);
 	job_pause(stalls, now_ns);
 }
 
-static void check_start(struct stalls *stalls, struct stall_process *of)
+static void check_start(struct stalls *stalls, struct stall_process *of, uint64_t now_ns)
 {
 	const char *host_root = stalls->sampler->options->host_root;
 	uint32_t pids[STALL_CHECK_PIDS];
@@ -320,15 +302,10 @@ static void check_start(struct stalls *stalls, struct stall_process *of)
 	size_t nr = 0;
 
 	jobs_find(stalls);
-	if (of->ignored) {
-		of->ask_ns = time_monotonic_ns() + stalls->stall_ns;
+	if (of->ignored || (!of->found && job_is_busy(stalls, of->job))) {
+		of->ask_ns = now_ns + stalls->stall_ns;
 		return;
 	}
-	if (!of->found && job_is_busy(stalls, of->job)) {
-		of->quiet = true;
-		return;
-	}
-	job_quiet(stalls, of->job, true);
 	stalls->check_job = of->job;
 	stalls->check_of = of->key;
 	hash_table_each(&stalls->processes, p)
@@ -336,7 +313,7 @@ static void check_start(struct stalls *stalls, struct stall_process *of)
 			pids[nr++] = p->own_pid;
 	if (stall_check_start(&stalls->check, pids, nr, stalls->stall_ns, host_root)) {
 		stalls->nr_failed++;
-		check_end(stalls, of, time_monotonic_ns());
+		check_end(stalls, of, now_ns);
 	}
 }
 
@@ -429,7 +406,7 @@ void stalls_poll(struct stalls *stalls, uint64_t now_ns)
 		return;
 	p = candidate(stalls, now_ns);
 	if (p)
-		check_start(stalls, p);
+		check_start(stalls, p, now_ns);
 }
 
 bool stalls_take(struct stalls *stalls, struct stall *ret)

@@ -63,7 +63,6 @@ struct stall_process {
 	uint64_t ask_ns; /* no check before */
 	uint64_t pause_ns; /* between two checks: it doubles */
 	uint32_t round; /* in which it was seen */
-	bool quiet; /* its job is being checked, or has a stall that was reported: no check is due */
 	bool subject; /* of a stall that was reported */
 	struct stall *
 		found; /* by the first check of it, to be confirmed by the second one; NULL: none */
