@@ -63,7 +63,7 @@ int sampler_await_start(struct sampler *sampler, int signal_fd)
 	if (status)
 		return status;
 	if (hold)
-		worker_steps_hold(sampler->steps, true);
+		worker_steps_from(sampler->steps, UINT64_MAX);
 	now_ns = time_wall_ns();
 	sampler->waited_ns = start_ns > now_ns ? start_ns - now_ns : 0;
 	if (!events_run(sampler, signal_fd)) {
@@ -76,7 +76,7 @@ int sampler_await_start(struct sampler *sampler, int signal_fd)
 		return EXIT_FAILED;
 	}
 	if (hold)
-		worker_steps_hold(sampler->steps, false);
+		worker_steps_from(sampler->steps, time_monotonic_ns());
 	now_ns = time_wall_ns();
 	if (now_ns > start_ns + LATE_NS)
 		log_warn("--start-at: it begins %.3f s late", (double)(now_ns - start_ns) / 1e9);

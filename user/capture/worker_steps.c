@@ -50,7 +50,7 @@ struct worker_steps {
 	struct gpu_probes *probes; /* probes that report windows, or NULL */
 	struct hash_table workers;
 	struct calls_room room;
-	bool held; /* no step begins */
+	uint64_t from_ns; /* what begins earlier is no step, unless it is a window */
 	bool changed; /* some worker may have made its last step */
 	uint64_t nr_changes, nr_bad, nr_full, nr_forgotten, nr_no_room;
 	uint64_t nr_unread; /* processes that could not be read at the start */
@@ -88,9 +88,9 @@ void worker_steps_windows(struct worker_steps *all, struct gpu_probes *probes)
 	all->probes = probes;
 }
 
-void worker_steps_hold(struct worker_steps *all, bool held)
+void worker_steps_from(struct worker_steps *all, uint64_t from_ns)
 {
-	all->held = held;
+	all->from_ns = from_ns;
 }
 
 static void worker_remove(struct worker_steps *all, struct worker *worker)
@@ -218,7 +218,7 @@ static bool step_begins(struct worker_steps *all, struct worker *worker, uint64_
 	uint64_t before = worker->steps.nr_windows;
 	bool wanted;
 
-	if (all->held && !worker->windows)
+	if (ts_ns < all->from_ns && !worker->windows)
 		return false;
 	wanted = steps_begin(&worker->steps, &all->sampler->options->steps, ts_ns);
 	if (all->notify && !worker->windows && worker->steps.nr_windows > before)

@@ -44,8 +44,8 @@ void worker_steps_notify(struct worker_steps *all,
  */
 void worker_steps_windows(struct worker_steps *all, struct gpu_probes *probes);
 
-/* While it is held, only windows begin: the hooks that count calls are not ready yet. */
-void worker_steps_hold(struct worker_steps *all, bool held);
+/* What begins before from_ns is no step, unless it is a window: the hooks that count calls were not ready. */
+void worker_steps_from(struct worker_steps *all, uint64_t from_ns);
 
 /* Finds the workers that run already: the recording waits for their steps, too. */
 void worker_steps_poll(struct worker_steps *all);

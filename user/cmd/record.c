@@ -346,7 +346,7 @@ static int calls_open(struct recording *rec)
 	if (rec->options->capture.session.gpu_windows)
 		worker_steps_windows(steps, rec->watch.probes);
 	if (steps)
-		worker_steps_hold(steps, true);
+		worker_steps_from(steps, UINT64_MAX);
 	err = gpu_steps_begin(&rec->watch, &rec->options->capture.steps);
 	if (err)
 		log_error("--steps: %s", strerror(-err));
@@ -438,10 +438,8 @@ static int start(struct recording *rec, int signal_fd)
 	}
 	if (rec->options->capture.session.gpu) {
 		gpu_monitor_start(&rec->watch);
-		if (rec->sampler.steps) { /* a call that began before the hooks is no step */
-			sampler_run(&rec->sampler);
-			worker_steps_hold(rec->sampler.steps, false);
-		}
+		if (rec->sampler.steps) /* a call that began before the hooks is no step */
+			worker_steps_from(rec->sampler.steps, time_monotonic_ns());
 		gpu_monitor_log(&rec->watch);
 	}
 	status = recording_timeline_start(rec);
