@@ -34,11 +34,16 @@ MAPS_MIB = 48  # on two CPUs, of what P5 leaves to maps and all else
 MAX_VERIFIED = 300000  # instructions; the verifier gives up at a million
 
 
+def kernel_version(results):
+    return tuple(map(int, re.findall(r"\d+", results.facts.get("kernel") or "0.0")[:2]))
+
+
 class Recording:
     """One case: exit status, stacks with counts, and the statistics."""
 
     def __init__(self, results, case):
         self.case = case
+        self.preempts = kernel_version(results) >= (7, 0)
         self.status = int(results.facts.get(case + ".rc") or -1)
         self.out = [line for line in results.files.get(case + ".out", []) if line.strip()]
         self.stacks = []
@@ -63,6 +68,17 @@ class Recording:
         for key in path:
             value = value.get(key, 0) if isinstance(value, dict) else 0
         return value
+
+    @property
+    def lost(self):
+        """What is lost, but for the starts and ends of processes that no kernel from 7.0 on always tells.
+
+        There a program can be preempted, and meanwhile the kernel does not run it again on that CPU.
+        """
+        told = {reason: n for reason, n in (self.number("lost") or {}).items() if n}
+        if self.preempts:
+            told.pop("program_not_run", None)
+        return told
 
     @property
     def samples(self):
@@ -434,9 +450,8 @@ def judge_gpu_counts(results, who):
         seen = [one for one in got.stats.get("processes", []) if one["pid"] == truth["pid"]]
         wrong = gpu_wrong(seen[0], folded, truth) if seen else "not seen"
         problem = problem or (wrong and f"{scenario}: {wrong}")
-    lost = {reason: n for reason, n in got.number("lost").items() if n} if got.stats else {}
-    if lost and not problem:
-        problem = f"lost: {lost}"
+    if got.lost and not problem:
+        problem = f"lost: {got.lost}"
     return Check(got.case, problem=problem,
                  note=f"{calls} calls, {got.number('stacks', 'taken')} stacks")
 
@@ -463,16 +478,14 @@ def judge_gpu_trace(results):
         wrong = [f"{key}: {found.get(key)}, not {n}" for key, n in wanted.items()
                  if found.get(key) != n]
         problem = problem or (not wanted and "no truth") or (wrong and wrong[0]) or None
-    lost = {reason: n for reason, n in got.number("lost").items() if n} if got.stats else None
-    if lost != {} and not problem:
-        problem = f"lost: {lost}"
+    if (got.lost or not got.stats) and not problem:
+        problem = f"lost: {got.lost}" if got.stats else "no statistics"
     return Check(got.case, problem=problem, note=f"{calls} calls")
 
 
 def judge_gpu(results):
     """From Linux 6.6 on calls are counted; before that by full root, to others it is said what is missing."""
-    kernel = results.facts.get("kernel") or "0.0"
-    able = tuple(map(int, re.findall(r"\d+", kernel)[:2])) >= (6, 6)
+    able = kernel_version(results) >= (6, 6)
     if able:
         checks = [judge_gpu_counts(results, "caps"), judge_gpu_trace(results)]
     else:
