@@ -119,6 +119,42 @@ Test(background, each_key_in_its_order)
 	background_free(shared.background);
 }
 
+static uint32_t order[4], nr_in_order;
+
+static void note_key(void *arg, const void *data, size_t bytes, bool late)
+{
+	const struct work *work = data;
+
+	order[nr_in_order++] = work->key;
+	count(arg, data, bytes, late);
+}
+
+/* A child is known after its parent, and its own child after it, though no job of their tenants took time. */
+Test(background, after_the_jobs_of_a_parent)
+{
+	static const struct work works[] = { { 1, 1 }, { 1, 2 }, { 2, 1 }, { 3, 1 } };
+	struct shared shared = begin();
+	size_t i;
+
+	background_pause(shared.background);
+	for (i = 0; i < 4; i++) {
+		const struct background_job job = { .fn = note_key,
+						    .arg = &shared,
+						    .data = &works[i],
+						    .bytes = sizeof(works[i]),
+						    .key = works[i].key,
+						    .tenant = 10 - works[i].key,
+						    .after = works[i].key - 1 };
+
+		cr_assert_eq(background_post(shared.background, &job), 0);
+	}
+	background_resume(shared.background);
+	wait_done(&shared, 4);
+	cr_expect(order[0] == 1 && order[1] == 1 && order[2] == 2 && order[3] == 3, "%u %u %u %u",
+		  order[0], order[1], order[2], order[3]);
+	background_free(shared.background);
+}
+
 /* The longest time that the loop could not go on while the job ran. */
 static uint64_t longest_turn_ns(struct shared *shared)
 {

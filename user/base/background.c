@@ -332,12 +332,17 @@ void background_free(struct background *b)
 static struct key *key_get(struct background *b, const struct background_job *job)
 {
 	struct key *key = hash_table_find(&b->keys, &job->key);
+	const struct key *after;
+	uint32_t lane = tenant_slot(job->tenant, NR_LANES);
 
 	if (key)
 		return key;
+	after = job->after ? hash_table_find(&b->keys, &job->after) : NULL;
+	if (after)
+		lane = after->lane;
 	key = hash_table_add(&b->keys, &job->key);
 	if (key)
-		key->lane = tenant_slot(job->tenant, NR_LANES);
+		key->lane = lane;
 	return key;
 }
 

@@ -41,18 +41,19 @@ static uint32_t tenant_of_pid(const struct stream *stream, uint32_t pid)
 }
 
 /*
- * Runs a job of a process in the background. False: there is no room for it, or no background, so that
+ * Runs a job of a process in the background; if it has a parent, after the jobs of that. False: there is no room for it, or no background, so that
  * the caller does the work or does without.
  */
-static bool post(struct stream *stream, background_fn fn, uint32_t pid, const void *data,
-		 size_t bytes)
+static bool post(struct stream *stream, background_fn fn, uint32_t pid, uint32_t parent,
+		 const void *data, size_t bytes)
 {
 	const struct background_job job = { .fn = fn,
 					    .arg = stream,
 					    .data = data,
 					    .bytes = bytes,
 					    .key = pid,
-					    .tenant = tenant_of_pid(stream, pid) };
+					    .after = parent,
+					    .tenant = tenant_of_pid(stream, parent ?: pid) };
 
 	return stream->background && !background_post(stream->background, &job);
 }
@@ -122,7 +123,7 @@ static void run_due(struct decoding *d)
 			continue;
 		}
 		process->reread_ns = 0;
-		if (!post(stream, refresh_job, pids[i], &pids[i], sizeof(pids[i])))
+		if (!post(stream, refresh_job, pids[i], 0, &pids[i], sizeof(pids[i])))
 			refresh(d, process);
 	}
 }
@@ -147,7 +148,7 @@ static void verify(struct decoding *d)
 		    d->now_ns - process->read_ns < VERIFY_EVERY_NS)
 			continue;
 		/* Without room for the job it stays marked. */
-		process->sampled = stream->background && !post(stream, refresh_job, process->pid,
+		process->sampled = stream->background && !post(stream, refresh_job, process->pid, 0,
 							       &process->pid, sizeof(process->pid));
 		if (!stream->background)
 			refresh(d, process);
@@ -175,7 +176,7 @@ static void run_verify(struct decoding *d)
 	if (!stream->background)
 		verify(d);
 	else
-		post(stream, verify_job, NO_PID, NULL, 0);
+		post(stream, verify_job, NO_PID, 0, NULL, 0);
 }
 
 /* verify() runs in the background, if there is one. */
@@ -241,6 +242,13 @@ static uint32_t record_pid(const struct bpfprof_record *rec)
 	}
 }
 
+/* The process that a record of another one needs to be known; 0: none. */
+static uint32_t record_parent(const struct bpfprof_record *rec)
+{
+	return rec->kind == BPFPROF_KIND_FORK ? ((const struct bpfprof_fork_event *)rec)->parent.pid
+					      : 0;
+}
+
 /* Must the record of that process wait for files and processes, or for earlier records of it that do? */
 static bool record_waits(struct stream *stream, const struct bpfprof_record *rec, uint32_t pid)
 {
@@ -248,6 +256,8 @@ static bool record_waits(struct stream *stream, const struct bpfprof_record *rec
 		return false;
 	return rec->kind == BPFPROF_KIND_MISS || rec->kind == BPFPROF_KIND_EXEC ||
 	       background_has(stream->background, pid) ||
+	       (rec->kind == BPFPROF_KIND_FORK &&
+		background_has(stream->background, record_parent(rec))) ||
 	       (rec->kind == BPFPROF_KIND_SAMPLE && !sample_is_settled(stream, (const void *)rec));
 }
 
@@ -293,7 +303,7 @@ static int on_record(void *arg, void *data, size_t size)
 		background_serve(0);
 	} else if (!record_waits(stream, rec, pid)) {
 		stream_decode(&stream->here, rec, size);
-	} else if (!post(stream, record_job, pid, data, size)) {
+	} else if (!post(stream, record_job, pid, record_parent(rec), data, size)) {
 		record_refused(stream, rec, size, pid);
 	}
 	return 0;
