@@ -40,7 +40,14 @@ static inline int time_poll_ms(uint64_t now_ns, uint64_t end_ns, int max_ms)
 }
 
 /* Unix time as RFC 3339 has it: 2026-11-29T13:37:12.042Z. */
-#define TIME_TEXT_BYTES 40
+#define TIME_TEXT_BYTES 32
 const char *time_text_ms(char dst[TIME_TEXT_BYTES], uint64_t wall_ns);
+/* Seconds since 1970 in UTC. "": there is no such year. */
+enum time_format {
+	TIME_OF_NAMES, /* of files and folders: 20261129T133712Z */
+	TIME_OF_PEOPLE, /* 2026-11-29 13:37:12 UTC */
+	TIME_OF_OPTIONS, /* 2026-11-29T13:37:12Z */
+};
+const char *time_text(char dst[TIME_TEXT_BYTES], uint64_t seconds, enum time_format format);
 
 #endif

@@ -17,6 +17,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/strtab.h"
+#include "base/time.h"
 #include "base/vec.h"
 #include "capture/process_choice.h"
 #include "cmd/report_job.h"
@@ -98,17 +99,6 @@ static int by_start(const void *a, const void *b)
 					      : strcmp(one->path, other->path);
 }
 
-static const char *time_text(char text[32], uint64_t seconds)
-{
-	time_t when = (time_t)seconds;
-	struct tm tm;
-
-	*text = 0;
-	if (gmtime_r(&when, &tm))
-		strftime(text, 32, "%Y-%m-%dT%H:%M:%SZ", &tm);
-	return text;
-}
-
 static int path_add(struct report_paths *to, const char *path)
 {
 	struct report_path one = { .path = strdup(path) };
@@ -164,7 +154,7 @@ static int window_take(struct report_paths *to, const struct intervals *from,
 	uint64_t start_s = window->at_s,
 		 end_s = window->at_s ? start_s + (window->for_s ? window->for_s : 1) : UINT64_MAX;
 	uint64_t first_s = UINT64_MAX, last_s = 0, newest_s = 0;
-	char first[32], last[32];
+	char first[TIME_TEXT_BYTES], last[TIME_TEXT_BYTES];
 	size_t i, before = to->nr;
 	int err = 0;
 
@@ -188,8 +178,8 @@ static int window_take(struct report_paths *to, const struct intervals *from,
 					: strerror(-err));
 	} else if (to->nr == before) {
 		log_error("%s: has no interval of that time; its intervals are from %s to %s",
-			  folder, time_text(first, from->list[0].start_s),
-			  time_text(last, newest_s));
+			  folder, time_text(first, from->list[0].start_s, TIME_OF_OPTIONS),
+			  time_text(last, newest_s, TIME_OF_OPTIONS));
 		err = -ENOENT;
 	} else {
 		if (window->for_s || window->last_s) {
@@ -197,7 +187,8 @@ static int window_take(struct report_paths *to, const struct intervals *from,
 			last_s = last_s > end_s ? end_s : last_s;
 		}
 		log_info("%s: %zu of %zu profiles, from %s to %s", folder, to->nr - before,
-			 from->nr, time_text(first, first_s), time_text(last, last_s));
+			 from->nr, time_text(first, first_s, TIME_OF_OPTIONS),
+			 time_text(last, last_s, TIME_OF_OPTIONS));
 	}
 	return err;
 }

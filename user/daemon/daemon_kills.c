@@ -62,8 +62,7 @@ static void name_make(char name[STORE_NAME_MAX], const struct memory_kill *kill,
 	const struct profile_process *process = &profile->processes[0];
 	const char *pod = "", *namespace = "";
 	struct tree_name safe = { .pod = "" };
-	char text[TIME_BYTES] = "";
-	struct tm tm;
+	char text[TIME_TEXT_BYTES];
 
 	if (process->container) {
 		pod = strtab_get(profile->strings, profile->containers[process->container - 1].pod);
@@ -72,10 +71,9 @@ static void name_make(char name[STORE_NAME_MAX], const struct memory_kill *kill,
 	}
 	if (*pod)
 		tree_name_make(&safe, namespace, pod);
-	if (gmtime_r(&seconds, &tm))
-		strftime(text, sizeof(text), "%Y%m%dT%H%M%SZ", &tm);
-	snprintf(name, STORE_NAME_MAX, "%s%s-%.*s%s%u", kill->oom ? OOM : KILL, text, POD_BYTES,
-		 safe.pod, *pod ? "-" : "", part->pid);
+	snprintf(name, STORE_NAME_MAX, "%s%s-%.*s%s%u", kill->oom ? OOM : KILL,
+		 time_text(text, (uint64_t)seconds, TIME_OF_NAMES), POD_BYTES, safe.pod,
+		 *pod ? "-" : "", part->pid);
 }
 
 /* text: in place of the profile, for .txt. */

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/time.h"
 #include "base/vec.h"
 
 #define TIME_DIGITS 16 /* yyyymmddThhmmssZ */
@@ -114,12 +115,9 @@ static bool time_take(const char **text, uint64_t *ret)
 
 void store_name_make(char *name, uint64_t start, uint64_t seconds, uint64_t copy)
 {
-	time_t time = (time_t)start;
-	struct tm tm = { 0 };
-	char text[32];
+	char text[TIME_TEXT_BYTES];
 
-	gmtime_r(&time, &tm);
-	strftime(text, sizeof(text), "%Y%m%dT%H%M%SZ", &tm);
+	time_text(text, start, TIME_OF_NAMES);
 	if (copy)
 		snprintf(name, STORE_NAME_MAX, CPU_PREFIX "%s-%" PRIu64 "s-%" PRIu64, text, seconds,
 			 copy);

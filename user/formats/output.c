@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/host_name.h"
 #include "base/text.h"
+#include "base/time.h"
 #include "profile/profile.h"
 
 #include <errno.h>
@@ -14,7 +15,6 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #define STREAM_BYTES 65536
@@ -101,12 +101,9 @@ static void add_value(struct buf *dst, const char *value)
 
 static void add_time(struct buf *dst, uint64_t time_ns)
 {
-	time_t seconds = (time_t)(time_ns / 1000000000);
-	char text[32];
-	struct tm tm;
+	char text[TIME_TEXT_BYTES];
 
-	if (gmtime_r(&seconds, &tm) && strftime(text, sizeof(text), "%Y%m%dT%H%M%SZ", &tm))
-		buf_add_str(dst, text);
+	buf_add_str(dst, time_text(text, time_ns / NS_PER_SECOND, TIME_OF_NAMES));
 }
 
 /* Adds the variable at *pattern, which points to its '{' and then to its '}'. */

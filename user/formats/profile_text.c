@@ -4,12 +4,12 @@
 #include "base/buf.h"
 #include "base/strtab.h"
 #include "base/text.h"
+#include "base/time.h"
 #include "profile/profile.h"
 
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #define SHORT_ID 12 /* first characters of a container's id, as tools show it */
 
@@ -159,14 +159,12 @@ static void add_dot(struct buf *dst, size_t from)
 
 void profile_caption(struct buf *dst, const struct profile *profile)
 {
-	time_t seconds = (time_t)(profile->time_ns / 1000000000);
 	size_t from = dst->len;
-	char when[32];
-	struct tm tm;
+	char when[TIME_TEXT_BYTES];
 
 	text_add(dst, strtab_get(profile->strings, profile->host));
-	if (profile->time_ns && gmtime_r(&seconds, &tm) &&
-	    strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S UTC", &tm)) {
+	if (profile->time_ns &&
+	    *time_text(when, profile->time_ns / NS_PER_SECOND, TIME_OF_PEOPLE)) {
 		add_dot(dst, from);
 		buf_add_str(dst, when);
 	}

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #include "base/buf.h"
 #include "base/strtab.h"
@@ -262,15 +261,15 @@ void death_sentence(struct buf *dst, const struct death *death, const struct pro
 	frame_add(dst, profile, place);
 }
 
+#define TIME_DIGITS 19 /* of TIME_OF_PEOPLE, before the zone */
+
 static void time_add(struct buf *dst, uint64_t wall_ns)
 {
-	time_t seconds = (time_t)(wall_ns / NS_PER_SECOND);
-	char text[32] = "";
-	struct tm tm;
+	char text[TIME_TEXT_BYTES];
 
-	if (gmtime_r(&seconds, &tm))
-		strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &tm);
-	buf_printf(dst, "%s.%03u UTC", text, (unsigned int)(wall_ns % NS_PER_SECOND / 1000000));
+	time_text(text, wall_ns / NS_PER_SECOND, TIME_OF_PEOPLE);
+	buf_printf(dst, "%.*s.%03u UTC", TIME_DIGITS, text,
+		   (unsigned int)(wall_ns % NS_PER_SECOND / 1000000));
 }
 
 static void row(struct buf *dst, const char *key, const char *value)

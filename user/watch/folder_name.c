@@ -4,7 +4,6 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/buf.h"
 #include "base/text.h"
@@ -20,9 +19,7 @@ static const char *const kinds[] = {
 void folder_name_make(struct buf *dst, enum folder_kind kind, uint64_t wall_ns, const char *who,
 		      uint32_t pid)
 {
-	time_t seconds = (time_t)(wall_ns / NS_PER_SECOND);
-	char text[TIME_BYTES] = "", safe[WHO_BYTES + 1];
-	struct tm tm;
+	char text[TIME_TEXT_BYTES], safe[WHO_BYTES + 1];
 	size_t i;
 
 	snprintf(safe, sizeof(safe), "%.*s", WHO_BYTES, who);
@@ -30,9 +27,8 @@ void folder_name_make(struct buf *dst, enum folder_kind kind, uint64_t wall_ns, 
 		if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-",
 			    safe[i]))
 			safe[i] = '_';
-	if (gmtime_r(&seconds, &tm))
-		strftime(text, sizeof(text), "%Y%m%dT%H%M%SZ", &tm);
-	buf_printf(dst, "%s%s-%s-%u", kinds[kind], text, safe, pid);
+	buf_printf(dst, "%s%s-%s-%u", kinds[kind],
+		   time_text(text, wall_ns / NS_PER_SECOND, TIME_OF_NAMES), safe, pid);
 }
 
 bool folder_name_is(const char *name)
