@@ -157,6 +157,7 @@ NOINLINE static void outer(const char *way)
 
 static void *thread(void *arg)
 {
+	pthread_setname_np(pthread_self(), "loader");
 	outer(arg);
 	return NULL;
 }
@@ -217,7 +218,6 @@ int main(int argc, char *argv[])
 	if (!strncmp(way, "thread-", 7)) {
 		if (pthread_create(&tid, NULL, thread, strchr(argv[1], '-') + 1))
 			return 9;
-		pthread_setname_np(tid, "loader");
 		pthread_join(tid, NULL);
 	}
 	outer(strncmp(way, "raise-", 6) ? way : way + 6);
