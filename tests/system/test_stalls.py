@@ -77,9 +77,9 @@ def native(context, way, *more):
     return begin(context, [context.helper("stalls", "stalls.c", "-pthread"), way, *more])
 
 
-def verdict(context, process, timeout=30, stall="1s"):
+def verdict(context, process, *more, timeout=30, stall="1s"):
     """The sentence of a dump of the process and its descendants."""
-    run = context.bpfprof("dump", "--subprocesses", "-p", process.pid, "--waits", "--stall", stall, timeout=timeout)
+    run = context.bpfprof("dump", "--subprocesses", "-p", process.pid, "--waits", "--stall", stall, *more, timeout=timeout)
     run.expect(0)
     return run.out.decode("utf-8").split("\n", 1)[0]
 
@@ -216,10 +216,10 @@ def hostile(context):
 class Watch:
     """A running watch --stall, and what it wrote."""
 
-    def __init__(self, context, name, *processes):
+    def __init__(self, context, name, *processes, more=()):
         self.context, self.output, self.log = context, context.path(name), context.path(name + ".log")
         with open(self.log, "wb") as log:
-            self.process = context.start("watch", "--stall", "%ds" % STALL_S, "-o", self.output,
+            self.process = context.start("watch", "--stall", "%ds" % STALL_S, "-o", self.output, *more,
                                          *(word for one in processes for word in ("-p", one.pid)), stderr=log)
         self.begun = time.monotonic()
 
@@ -288,3 +288,29 @@ def watched_idle(context):
     time.sleep(STALL_S + 15 + AGAIN_S)
     lines = watch.end()
     check(not lines and not watch.folders(), "%s %s" % (lines, watch.folders()))
+
+
+@test(long=True)
+def watched_busy(context):
+    """--stall-busy: a process that spins in one line is found, one that computes in several is none; else neither."""
+    ways = ["spins", "spins_in_child", "computes", "sleeps", "process_pool", "async_server"]
+    processes = {way: stalls(context, way) for way in ways}
+    watches = {way: Watch(context, way, process, more=["--stall-busy"]) for way, process in processes.items()}
+    plain = Watch(context, "plain", *processes.values())
+    busy = ["spins", "spins_in_child"]
+    seconds = {}
+    while len(seconds) < len(busy) and time.monotonic() < plain.begun + 60:
+        for way in busy:
+            if way not in seconds and watches[way].folders():
+                seconds[way] = time.monotonic() - watches[way].begun
+        time.sleep(0.1)
+    time.sleep(AGAIN_S)
+    lines = {way: watch.end() for way, watch in watches.items()}
+    place = r"stalls\.py \(pid \d+\) is busy in spins \(stalls\.py:(%d|%d)\); nothing else of the process can go on$" % (
+        places()["spins"][1], places()["spins"][1] - 1)
+    for way, found_lines in lines.items():
+        check(len(found_lines) == (way in busy) and all(re.match(place, line) for line in found_lines), "%s" % lines)
+    check("(pid %d)" % processes["spins"].pid in lines["spins"][0] and
+          "(pid %d)" % processes["spins_in_child"].pid not in lines["spins_in_child"][0], "%s" % lines)
+    check(not plain.end(), "it found something without --stall-busy")
+    context.note(", ".join("%s %.1f s" % pair for pair in seconds.items()))

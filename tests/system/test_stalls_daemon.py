@@ -31,12 +31,18 @@ def work():
         pass
 def sleep():
     time.sleep(600)
+def before():
+    end = time.thread_time() + 1
+    while time.thread_time() < end:
+        pass
 ctypes.CDLL(None).prctl(1, 9)  # the same
 multiprocessing.set_start_method("fork")
 rank = int(os.environ["RANK"])
 way = sys.argv[1].split(",")[rank]
 left, right = (int(word) for word in sys.argv[2:4])
 print("ready", flush=True)
+if way in ("hang", "wait"):
+    before()
 if way == "hang":
     hang(threading.Lock())
 elif way == "wait":
@@ -139,3 +145,7 @@ def of_ranks(context):
     for job in fine:
         job.kill()
     check(daemon.end() == 0, "it failed")
+    command = re.search(r"^samples +bpfprof (report %s .*)$" % re.escape(daemon.output), text, re.MULTILINE)
+    check(command, text)
+    shown = context.bpfprof(*command[1].split()).expect(0).text
+    check("before (stalled.py)" in shown and "work (works.py)" not in shown, shown)

@@ -5,8 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/buf.h"
 #include "aggregate_made.h"
+#include "base/buf.h"
+#include "base/time.h"
 #include "container/containers.h"
 #include "made_profile.h"
 #include "profile/aggregate.h"
@@ -303,6 +304,8 @@ Test(deaths_table, long_page)
 	struct death death = {
 		.kind = DEATH_SIGNAL,
 		.status = SIGSEGV,
+		.pid = 712,
+		.wall_ns = 1796064480ULL * NS_PER_SECOND,
 		.stacks = { [DEATH_STACK_LAST].present = true, [DEATH_STACK_FIRST].present = true }
 	};
 	struct buf page = { .max = 1U << 20 };
@@ -318,9 +321,12 @@ Test(deaths_table, long_page)
 	made_sample(profile, made_process(profile, 712, "python3", "python3"),
 		    made_stack(profile, locations, DEEP), 1)
 		->value_ns = 1U << DEATH_STACK_LAST | 1U << DEATH_STACK_FIRST;
-	death_summary(&page, &death, profile);
+	death_summary(&page, &death, profile, "/var/lib/bpfprof");
 	cr_assert_eq(buf_error(&page), 0);
 	cr_expect_gt(page.len, 768U << 10);
+	cr_expect_not_null(strstr(page.data,
+				  "\nsamples       bpfprof report /var/lib/bpfprof --pid 712 "
+				  "--at 2026-11-30T18:43:00Z --for 301s\n"));
 	cr_expect_not_null(strstr(page.data, "(train.py:700)\n"));
 	cr_expect_null(strstr(page.data, "(train.py:1500)\n"));
 	cr_expect_not_null(

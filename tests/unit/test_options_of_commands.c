@@ -124,14 +124,14 @@ Test(options, stall)
 		buf_reset(&error);
 		if (watches[i].result != OPTIONS_RUN)
 			continue;
-		cr_expect_eq(watch.stall_ns, watches[i].seconds * 1000000000, "%s",
+		cr_expect_eq(watch.stall.after_ns, watches[i].seconds * 1000000000, "%s",
 			     watches[i].text);
 		options_fini(&watch_flags, &watch);
 	}
 	line_split(&line, "-p 1 -w --stall 5s");
 	cr_assert_eq(options_parse(&dump_flags, &dump, NULL, line.argc, line.argv, &error),
 		     OPTIONS_RUN);
-	cr_expect(dump.waits && dump.stall_ns == 5000000000);
+	cr_expect(dump.waits && dump.stall.after_ns == 5000000000);
 	options_fini(&dump_flags, &dump);
 	line_split(&line, "-p 1 --waits --json");
 	cr_assert_eq(options_parse(&dump_flags, &dump, NULL, line.argc, line.argv, &error),

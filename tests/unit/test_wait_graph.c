@@ -17,7 +17,7 @@ struct row {
 	enum wait_kind kind;
 	char expected;
 	unsigned int seconds;
-	bool timed, helper, beyond, handled;
+	bool timed, helper, library, beyond, handled;
 	uint32_t ends[MAX_CASE_ENDS]; /* 1 + process, then 0 */
 };
 
@@ -118,7 +118,11 @@ static const struct graph_case cases[] = {
 	{ .name = "ranks, one sleeps",
 	  RANKS,
 	  .root = -1,
-	  .rows = { { AT(0, WAIT_COLLECTIVE, 'l', 9) }, { AT(1, WAIT_TIME, 'l', 9) } } },
+	  .rows = { { AT(0, WAIT_COLLECTIVE, 'l', 9) }, { AT(1, WAIT_TIME, 'l', 31) } } },
+	{ .name = "ranks, one sleeps again and again",
+	  RANKS,
+	  .root = -1,
+	  .rows = { { AT(0, WAIT_COLLECTIVE, 'L', 9) }, { AT(1, WAIT_TIME, 'L', 9) } } },
 	{ .name = "ranks, one sleeps for long",
 	  RANKS,
 	  .root = 0,
@@ -162,6 +166,21 @@ static const struct graph_case cases[] = {
 	  .root = -1,
 	  .rows = { { AT(0, WAIT_LOCK, 'L', 9) },
 		    { AT(0, WAIT_OUTSIDE, 'L', 9), .helper = true } } },
+	{ .name = "threads of libraries are doubtful life",
+	  JOB,
+	  .root = -1,
+	  .rows = { { AT(0, WAIT_LOCK, 'l', 9) },
+		    { AT(0, WAIT_OUTSIDE, 'l', 9), .library = true },
+		    { AT(0, WAIT_TIME, 'l', 9), .library = true },
+		    { AT(1, WAIT_LOCK, 'l', 9) } } },
+	{ .name = "they are life where there is no job",
+	  .root = -1,
+	  .rows = { { AT(0, WAIT_LOCK, 'L', 9) },
+		    { AT(0, WAIT_OUTSIDE, 'L', 9), .library = true } } },
+	{ .name = "one that runs is",
+	  JOB,
+	  .root = -1,
+	  .rows = { { AT(0, WAIT_LOCK, 'L', 9) }, { AT(0, WAIT_NONE, 'L', 0), .library = true } } },
 	{ .name = "a helper that runs is",
 	  RANKS,
 	  .root = -1,
@@ -174,7 +193,7 @@ static const struct graph_case cases[] = {
 	  RANKS,
 	  .root = 1,
 	  .strangers = 1,
-	  .rows = { { AT(0, WAIT_TIME, 'l', 9) },
+	  .rows = { { AT(0, WAIT_TIME, 'L', 9) },
 		    { AT(1, WAIT_LOCK, '-', 9) },
 		    { AT(2, WAIT_LOCK, '-', 9) } } },
 	{ .name = "a stopped launcher",
@@ -232,6 +251,7 @@ static void fill(struct room *room, const struct graph_case *c)
 					      .kind = row->kind,
 					      .timed = row->timed,
 					      .helper = row->helper,
+					      .of_library = row->library,
 					      .beyond = row->beyond,
 					      .handled = row->handled,
 					      .asleep_ns = row->seconds ? row->seconds * S : S / 10,
@@ -287,6 +307,52 @@ Test(wait_graph, cases)
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		check_case(&cases[i], false);
 		check_case(&cases[i], true);
+	}
+}
+
+/* The root is a thread that runs, of a member, unless something else is live. */
+Test(wait_graph, busy)
+{
+	static const struct graph_case busy[] = {
+		{ .name = "alone", .root = 0, .rows = { { AT(0, WAIT_NONE, '-', 0) } } },
+		{ .name = "its parent waits",
+		  .root = 1,
+		  .rows = { { AT(0, WAIT_ENDS, '-', 9), .ends = { 2 } },
+			    { AT(1, WAIT_NONE, '-', 0) } } },
+		{ .name = "beside a server",
+		  .root = -1,
+		  .rows = { { AT(0, WAIT_NONE, '-', 0) }, { AT(0, WAIT_OUTSIDE, 'L', 9) } } },
+		{ .name = "beside a server that is another process",
+		  .root = 0,
+		  .rows = { { AT(0, WAIT_NONE, '-', 0) }, { AT(1, WAIT_OUTSIDE, 'L', 9) } } },
+		{ .name = "beside a thread that waits for a lock",
+		  .root = 1,
+		  .rows = { { AT(0, WAIT_LOCK, '-', 9) }, { AT(0, WAIT_NONE, '-', 0) } } },
+		{ .name = "only a thread of a runtime runs",
+		  RANKS,
+		  .root = -1,
+		  .rows = { { AT(0, WAIT_LOCK, '-', 9) },
+			    { AT(0, WAIT_NONE, '-', 0), .helper = true } } },
+		{ .name = "only a launcher runs",
+		  RANKS,
+		  .root = -1,
+		  .strangers = 1,
+		  .rows = { { AT(0, WAIT_NONE, '-', 0) }, { AT(1, WAIT_LOCK, '-', 9) } } },
+	};
+	struct room room;
+	uint32_t root;
+	size_t i, k;
+
+	for (i = 0; i < sizeof(busy) / sizeof(busy[0]); i++) {
+		fill(&room, &busy[i]);
+		room.graph.doubt = room.graph.busy = true;
+		wait_graph_solve(&room.graph);
+		root = wait_graph_root(&room.graph);
+		cr_expect_eq(root, busy[i].root < 0 ? WAIT_NOBODY : (uint32_t)busy[i].root,
+			     "%s: root %u", busy[i].name, root);
+		for (k = 0; k < room.graph.nr_threads; k++)
+			cr_expect_eq(room.threads[k].live, busy[i].rows[k].expected == 'L',
+				     "%s: %zu", busy[i].name, k);
 	}
 }
 

@@ -355,13 +355,13 @@ static int waits_write(struct dumping *dumping, struct buf *out)
 	uint32_t root;
 	enum wait_verdict verdict;
 	int err = wait_facts_read(facts, &dumping->reader, &dumping->dump,
-				  dumping->options->stall_ns);
+				  dumping->options->stall.after_ns);
 
 	if (err) {
 		log_error("open files: %s", strerror(-err));
 		return err;
 	}
-	verdict = wait_judge(facts, &root);
+	verdict = wait_judge(facts, dumping->options->stall.busy, &root);
 	wait_sentence(out, facts, verdict, root);
 	buf_add_str(out, "\n\n");
 	wait_lines(out, facts);

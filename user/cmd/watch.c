@@ -88,7 +88,7 @@ static int death_write(const struct watch_job *job, const struct death *death,
 
 	buf_add_str(&parent, job->options->output ? job->options->output : ".");
 	death_folder_name(&name, death, profile);
-	death_summary(&text, death, profile);
+	death_summary(&text, death, profile, NULL);
 	err = buf_error(&parent) ?: buf_error(&name) ?: buf_error(&text);
 	if (!err)
 		err = folder_make(folder, &parent, &name);
@@ -147,7 +147,7 @@ static int stall_write(const struct watch_job *job, const struct stall *stall, s
 
 	buf_add_str(&parent, job->options->output ? job->options->output : ".");
 	stall_folder_name(&name, stall, NULL, wall_ns);
-	stall_summary(&text, stall, wall_ns);
+	stall_summary(&text, stall, wall_ns, NULL);
 	err = buf_error(&parent) ?: buf_error(&name) ?: buf_error(&text);
 	if (!err)
 		err = folder_make(folder, &parent, &name);
@@ -172,7 +172,7 @@ static void stall_report(struct watch_job *job, const struct stall *stall)
 		return;
 	}
 	buf_printf(&line, "%s\n", stall->sentence);
-	if (!stall->suspect)
+	if (stall->verdict != WAIT_VERDICT_SUSPECT)
 		err = buf_error(&line) ?: print_lines(stdout, line.data, line.len);
 	if (!err)
 		err = stall_write(job, stall, &folder);
@@ -219,7 +219,7 @@ static void loop(struct watch_job *job, int signal_fd)
 				end_ns = end_ns < now_ns + LAST_NS ? end_ns : now_ns + LAST_NS;
 			}
 		}
-		if (job->stalls.stall_ns && (wait_ms < 0 || wait_ms > STALL_POLL_MS))
+		if (job->stalls.options->after_ns && (wait_ms < 0 || wait_ms > STALL_POLL_MS))
 			wait_ms = STALL_POLL_MS;
 		sampler_poll(&job->sampler, fds, 2, time_poll_ms(now_ns, end_ns, wait_ms));
 		if (fds[1].revents)
@@ -256,7 +256,7 @@ static int run(struct watch_job *job, int signal_fd)
 	if (status)
 		return status;
 	deaths_init(&job->deaths, &job->sampler);
-	stalls_init(&job->stalls, &job->sampler, &job->deaths.watched, job->options->stall_ns);
+	stalls_init(&job->stalls, &job->sampler, &job->deaths.watched, &job->options->stall);
 	job->deaths.keep_recent = true;
 	deaths_observe(&job->deaths);
 	status = sampler_start(&job->sampler);

@@ -160,7 +160,7 @@ static int death_write(struct daemon *daemon, const struct death *death)
 		return err;
 	profile.time_ns = death->wall_ns;
 	death_sentence(&sentence, death, &profile);
-	death_summary(&summary, death, &profile);
+	death_summary(&summary, death, &profile, daemon->output);
 	death_folder_name(&name, death, &profile);
 	err = buf_error(&summary) ?: buf_error(&name);
 	if (!err)

@@ -172,7 +172,7 @@ static const struct flag rows[] = {
 	  "deaths of processes of Ray, of ranks and of CUDA, or of\n"
 	  "those of the filters, too: folders death-... beside cpu-...",
 	  FLAG_BOOL, AT(capture.session.deaths) },
-	FLAG_GROUP(stall_flags, struct daemon_options, stall_ns),
+	FLAG_GROUP(stall_flags, struct daemon_options, stall),
 	FLAG_GROUP(notify_flags, struct daemon_options, notify),
 	{ "wall", NULL, "all time of threads, running and waiting, and what\nthey wait for",
 	  FLAG_SET, AT(capture.session.waits), .min = SESSION_WALL },
@@ -237,6 +237,8 @@ static const struct flag_rule rules[] = {
 	{ "push-tenant-file push-basic-auth-file push-bearer-token-file push-ca-file push-label",
 	  FLAG_NEEDS, "push",
 	  .sentence = "--push is missing: the other --push flags need its server" },
+	{ "stall stall-busy", FLAG_NEEDS, "watch",
+	  .sentence = "--stall, --stall-busy: go with --watch" },
 	{ "notify", FLAG_NEEDS, "watch", .sentence = "--notify: sends deaths, add --watch" },
 	{ "notify-token-file notify-ca-file", FLAG_NEEDS, "notify",
 	  .sentence = "--notify is missing: the other --notify flags need its server" },

@@ -28,7 +28,7 @@ struct daemon_options {
 	struct store_limits limits;
 	struct store_access access;
 	uint64_t max_memory; /* 0: the default for this number of CPUs */
-	uint64_t stall_ns; /* --watch: 0: stalls are not looked for */
+	struct stall_options stall; /* --watch */
 	enum daemon_split split;
 	char *config; /* a file with more variables (options/config.h), or NULL */
 	char *listen; /* ADDRESS:PORT or "none"; NULL: the default */

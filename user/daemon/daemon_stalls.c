@@ -60,7 +60,7 @@ void daemon_stalls_open(struct daemon *daemon)
 	if (!daemon->options->capture.session.deaths)
 		return;
 	stalls_init(&daemon->stalls.seen, &daemon->sampler, &daemon->deaths.seen.watched,
-		    daemon->options->stall_ns);
+		    &daemon->options->stall);
 	daemon->stalls.seen.owner = owner_of;
 	daemon->stalls.seen.arg = daemon;
 }
@@ -89,8 +89,10 @@ static void stall_log(const struct stall *stall, const struct buf *folder)
 		{ .key = "folder", .text = folder->data },
 	};
 
-	log_event(LOG_INFO, stall->suspect ? "process may be stalled" : "process stalled", fields,
-		  sizeof(fields) / sizeof(fields[0]) - (folder->len ? 0 : 1));
+	log_event(LOG_INFO,
+		  stall->verdict == WAIT_VERDICT_SUSPECT ? "process may be stalled"
+							 : "process stalled",
+		  fields, sizeof(fields) / sizeof(fields[0]) - (folder->len ? 0 : 1));
 }
 
 /* The process of the stall, if it has not ended. */
@@ -124,7 +126,7 @@ static void stall_send(struct daemon *daemon, const struct stall *stall, uint64_
 	struct process *process = process_of(daemon, stall);
 	struct buf text, summary = { .max = MAX_TEXT };
 
-	if (!daemon->options->notify.url || stall->suspect)
+	if (!daemon->options->notify.url || stall->verdict == WAIT_VERDICT_SUSPECT)
 		return;
 	notify_begin(daemon, &text, stall->over ? "stall_over" : "stall", stall->sentence, wall_ns);
 	json_key_number(&text, "pid", stall->pid);
@@ -132,7 +134,7 @@ static void stall_send(struct daemon *daemon, const struct stall *stall, uint64_
 		labels_add(&text, daemon, process);
 	notification_text(&text, "folder", folder ? folder->data : NULL);
 	if (!stall->over)
-		stall_summary(&summary, stall, wall_ns);
+		stall_summary(&summary, stall, wall_ns, daemon->output);
 	notification_end(&text, buf_error(&summary) ? NULL : summary.data);
 	notify_send(daemon, &text);
 	buf_fini(&summary);
@@ -149,7 +151,7 @@ static int stall_write(struct daemon *daemon)
 					    { "dump-2.txt", NULL, &dumps[1] } };
 	int err = stall_dump(&dumps[0], stall->dumps[0]) ?: stall_dump(&dumps[1], stall->dumps[1]);
 
-	stall_summary(&summary, stall, stalls->wall_ns);
+	stall_summary(&summary, stall, stalls->wall_ns, daemon->output);
 	return err ?: buf_error(&summary) ?: watch_folder_write(daemon, TEMPORARY, list,
 								sizeof(list) / sizeof(list[0]),
 								&stalls->folder);
@@ -242,7 +244,7 @@ void daemon_stalls_run(struct daemon *daemon, uint64_t now_ns)
 {
 	struct daemon_stalls *stalls = &daemon->stalls;
 
-	if (!daemon->options->capture.session.deaths || !daemon->options->stall_ns)
+	if (!daemon->options->capture.session.deaths || !daemon->options->stall.after_ns)
 		return;
 	child_watch(daemon, now_ns);
 	stalls_poll(&stalls->seen, now_ns);

@@ -32,7 +32,12 @@ static const struct flag dump_rows[] = {
 	{ "stall", "DURATION",
 	  "in a job with ranks, a sleep this long counts as a\n"
 	  "wait, if other ranks wait (300s)",
-	  FLAG_DURATION, DUMP_AT(stall_ns), .initial = STALL_DEFAULT_NS, .refusal = STALL_REFUSAL },
+	  FLAG_DURATION, DUMP_AT(stall.after_ns), .initial = STALL_DEFAULT_NS,
+	  .refusal = STALL_REFUSAL },
+	{ "stall-busy", NULL,
+	  "with --waits: say where a process is busy of which\n"
+	  "nothing else can go on",
+	  FLAG_BOOL, DUMP_AT(stall.busy) },
 	FLAG_GROUP(host_root_flags, struct dump_options, host_root),
 	{ "verbose", NULL, "what each thread waits for; -vv libbpf's log too", FLAG_COUNT,
 	  DUMP_AT(verbose), .letter = 'v', .repeatable = true, .max = 2 },
@@ -43,6 +48,8 @@ static const struct flag_rule dump_rules[] = {
 	PID_START_RULE,
 	{ NULL, FLAG_NEEDS, "pid worker container pod",
 	  .sentence = "-p, --pod or --worker is missing: which process?" },
+	{ "stall stall-busy", FLAG_NEEDS, "waits",
+	  .sentence = "--stall, --stall-busy: go with --waits" },
 	{ "waits", FLAG_EXCLUDES, "json", .sentence = "--waits is for people: leave --json out" },
 	{ 0 },
 };
@@ -53,7 +60,7 @@ static const char dump_about[] =
 	"it: Python stacks, and with --native the C ones between them. The tasks of asyncio\n"
 	"event loops follow. Processes that run no Python get native stacks.\n";
 static const char dump_notes[] =
-	"With --waits the first line begins with \"Stalled:\", \"Suspect:\" or \"Alive:\".\n"
+	"With --waits it begins with \"Stalled:\", \"Suspect:\", \"Busy:\" or \"Alive:\".\n"
 	"The text and the JSON are those of py-spy dump. Every flag can also be set in the\n"
 	"environment: BPFPROF_NATIVE=1; the command line wins.\n"
 	"\n"

@@ -84,6 +84,13 @@ struct doctor_options {
 #define STALL_DEFAULT_NS (300ULL * 1000000000)
 #define STALL_REFUSAL "stall must be a number of seconds, or one like 30s, 5m, 2h"
 
+/* When do processes hang? */
+struct stall_options {
+	uint64_t
+		after_ns; /* the sleep_ns of watch/wait_graph.h; watch, daemon: silence until a check, 0: no checks */
+	bool busy; /* those that stay busy in one place, too */
+};
+
 struct dump_options {
 	pid_t *pids; /* -p, each once; with pods, as these see them; none: every Python in the pods */
 	size_t nr_pids;
@@ -98,7 +105,7 @@ struct dump_options {
 	bool subprocesses;
 	bool pod_pids; /* show pids as their pods see them */
 	bool waits; /* can the processes go on? */
-	uint64_t stall_ns; /* with waits: the sleep_ns of watch/wait_graph.h */
+	struct stall_options stall; /* with waits */
 	char *host_root;
 	unsigned int verbose; /* times that --verbose was given */
 };

@@ -9,6 +9,7 @@
 #include "options/values.h"
 
 #define AT(field) FLAG_AT(struct watch_options, field)
+#define STALL_AT(field) FLAG_AT(struct stall_options, field)
 #define CAPTURE_AT(list) FLAG_LIST_AT(struct watch_options, capture.list, capture.nr_##list)
 
 static int take_stall(void *object, const char *value, struct buf *why)
@@ -24,8 +25,12 @@ const struct flag stall_flags[] = {
 	{ "stall", "DURATION",
 	  "stalls of watched processes that have been silent this\n"
 	  "long (300s), too: folders stall-...; 0 for none",
-	  FLAG_DURATION, .size = sizeof(uint64_t), .initial = STALL_DEFAULT_NS,
-	  .refusal = STALL_REFUSAL, .take = take_stall },
+	  FLAG_DURATION, STALL_AT(after_ns), .initial = STALL_DEFAULT_NS, .refusal = STALL_REFUSAL,
+	  .take = take_stall },
+	{ "stall-busy", NULL,
+	  "count as stalls, too, silent processes that stay busy\n"
+	  "in one place",
+	  FLAG_BOOL, STALL_AT(busy) },
 	{ .type = FLAG_END },
 };
 
@@ -46,7 +51,7 @@ static const struct flag rows[] = {
 	{ "duration", "DURATION", "30, 30s, 1.5, 5m, 2h (until Ctrl-C, or until\nall have ended)",
 	  FLAG_DURATION, AT(duration_ns), .letter = 'd',
 	  .refusal = "duration must be a number of seconds, or one like 30s, 5m, 2h" },
-	FLAG_GROUP(stall_flags, struct watch_options, stall_ns),
+	FLAG_GROUP(stall_flags, struct watch_options, stall),
 	{ "output", "DIR", "write the folders death-... and stall-... into this\nfolder (.)",
 	  FLAG_TEXT, AT(output), .letter = 'o', .refusal = "must be a folder" },
 	FLAG_GROUP(host_root_flags, struct watch_options, capture.host_root),

@@ -9,12 +9,12 @@
 struct watch_options {
 	struct capture_options capture;
 	uint64_t duration_ns; /* 0: until Ctrl-C, or until all processes have ended */
-	uint64_t stall_ns; /* 0: stalls are not looked for */
+	struct stall_options stall;
 	char *output; /* the folder of the folders of deaths; NULL: this one */
 	unsigned int verbose; /* times that --verbose was given */
 };
 
 extern const struct flag_set watch_flags;
-extern const struct flag stall_flags[]; /* of a uint64_t */
+extern const struct flag stall_flags[]; /* of a stall_options */
 
 #endif

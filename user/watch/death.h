@@ -91,8 +91,9 @@ void death_label_clean(char *label);
  * (data.py:41)`. profile: of the aggregate of the death.
  */
 void death_sentence(struct buf *dst, const struct death *death, const struct profile *profile);
-/* The page: the sentence, facts, stacks. */
-void death_summary(struct buf *dst, const struct death *death, const struct profile *profile);
+/* The page: the sentence, facts, stacks. store: as of samples_row(). */
+void death_summary(struct buf *dst, const struct death *death, const struct profile *profile,
+		   const char *store);
 /* The process of the profile of a death; NULL: no stack was kept. */
 const struct profile_process *death_process(const struct profile *profile);
 /* The name of its folder (watch/folder_name.h). */

@@ -19,6 +19,7 @@
 #include "profile/profile.h"
 #include "watch/folder_name.h"
 #include "watch/place.h"
+#include "watch/samples_row.h"
 
 #define PAGE_BYTES (768U << 10) /* of a summary; the frames after that are counted */
 #define SAME_FRAMES 3
@@ -425,11 +426,13 @@ static void stack_add(struct buf *dst, const struct death *death, const struct p
 		frames_add(dst, profile, sample->stack);
 }
 
-void death_summary(struct buf *dst, const struct death *death, const struct profile *profile)
+void death_summary(struct buf *dst, const struct death *death, const struct profile *profile,
+		   const char *store)
 {
 	death_sentence(dst, death, profile);
 	buf_add_str(dst, ".\n\n");
 	facts_add(dst, death, profile);
+	samples_row(dst, store, death->pid, death->wall_ns);
 	stack_add(dst, death, profile, DEATH_STACK_FIRST);
 	stack_add(dst, death, profile, DEATH_STACK_LAST);
 	stack_add(dst, death, profile, DEATH_STACK_RECENT);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/time.h"
+#include "options/options.h"
 
 #define LIMIT_NS (60 * NS_PER_SECOND)
 #define NR_WORDS 16 /* beside those of the pids: more than command_make() has */
@@ -50,7 +51,7 @@ static int pid_compare(const void *a, const void *b)
 }
 
 static void command_make(struct command_line *line, const uint32_t *pids, size_t nr,
-			 uint64_t stall_ns, const char *host_root)
+			 const struct stall_options *stall, const char *host_root)
 {
 	uint32_t sorted[STALL_CHECK_PIDS];
 	size_t i;
@@ -67,7 +68,9 @@ static void command_make(struct command_line *line, const uint32_t *pids, size_t
 	word_add(line, "--native");
 	word_add(line, "--kernel");
 	word_add(line, "--verbose");
-	number_add(line, "--stall", stall_ns / NS_PER_SECOND ?: 1, "s");
+	number_add(line, "--stall", stall->after_ns / NS_PER_SECOND ?: 1, "s");
+	if (stall->busy)
+		word_add(line, "--stall-busy");
 	if (host_root) {
 		word_add(line, "--host-root");
 		word_add(line, host_root);
@@ -97,12 +100,12 @@ static void run(const struct command_line *line, int fd)
 	_exit(127);
 }
 
-int stall_check_start(struct stall_check *check, const uint32_t *pids, size_t nr, uint64_t stall_ns,
-		      const char *host_root)
+int stall_check_start(struct stall_check *check, const uint32_t *pids, size_t nr,
+		      const struct stall_options *stall, const char *host_root)
 {
 	struct command_line line = { 0 };
 
-	command_make(&line, pids, nr, stall_ns, host_root);
+	command_make(&line, pids, nr, stall, host_root);
 	check->fd = memfd_create("bpfprof-stall", MFD_CLOEXEC);
 	if (check->fd < 0)
 		return -errno;

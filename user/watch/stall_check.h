@@ -12,6 +12,8 @@
 #define STALL_SENTENCE_BYTES 4096
 #define STALL_CHECK_PIDS 256 /* processes of one check; further ones are left out */
 
+struct stall_options;
+
 struct stall_check {
 	pid_t child; /* 0: none */
 	int fd; /* of an unlinked file: what it writes, STALL_DUMP_BYTES at most */
@@ -19,8 +21,8 @@ struct stall_check {
 };
 
 /* pids: as bpfprof sees them. host_root: NULL, or as of the caller. 0 or -errno. */
-int stall_check_start(struct stall_check *check, const uint32_t *pids, size_t nr, uint64_t stall_ns,
-		      const char *host_root);
+int stall_check_start(struct stall_check *check, const uint32_t *pids, size_t nr,
+		      const struct stall_options *stall, const char *host_root);
 /*
  * -EAGAIN: it runs. 0: it has ended; line: the first line that it wrote, "" without one, and *ret_fd, which the caller
  * closes, has all. -errno.

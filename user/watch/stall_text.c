@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -14,21 +13,17 @@
 #include "base/time.h"
 #include "base/units.h"
 #include "watch/folder_name.h"
+#include "watch/samples_row.h"
 
-#define TIME_BYTES 32
 #define WHO_BYTES 65
 #define READ_BYTES 16384
 #define WAITS_BYTES (320U << 10) /* of a dump, before the stacks */
 
 static void line_add(struct buf *dst, const char *name, uint64_t wall_ns)
 {
-	time_t seconds = (time_t)(wall_ns / NS_PER_SECOND);
-	char text[TIME_BYTES] = "";
-	struct tm tm;
+	char text[TIME_TEXT_BYTES];
 
-	if (gmtime_r(&seconds, &tm))
-		strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S UTC", &tm);
-	buf_printf(dst, "%-14s%s", name, text);
+	buf_printf(dst, "%-14s%s", name, time_text(text, wall_ns / NS_PER_SECOND, TIME_OF_PEOPLE));
 }
 
 /* The part of the second dump before the stacks: the waits. */
@@ -46,7 +41,7 @@ static void waits_add(struct buf *dst, int dump)
 	buf_add(dst, begin, end && end > begin ? (size_t)(end - begin) : strlen(begin));
 }
 
-void stall_summary(struct buf *dst, const struct stall *stall, uint64_t wall_ns)
+void stall_summary(struct buf *dst, const struct stall *stall, uint64_t wall_ns, const char *store)
 {
 	uint64_t silent_ns = stall->found_ns - stall->since_ns;
 	char silent[UNITS_TEXT];
@@ -57,8 +52,10 @@ void stall_summary(struct buf *dst, const struct stall *stall, uint64_t wall_ns)
 	line_add(dst, "silent since", wall_ns - silent_ns);
 	buf_printf(dst, ", for %s: no page fault, and no byte read or written\n",
 		   units_ns(silent, silent_ns));
-	buf_printf(dst, "%-14s%s\n\n", "files",
+	buf_printf(dst, "%-14s%s\n", "files",
 		   "dump-1.txt and dump-2.txt have the stacks, ten seconds apart");
+	samples_row(dst, store, stall->pid, wall_ns - silent_ns);
+	buf_add_char(dst, '\n');
 	waits_add(dst, stall->dumps[1]);
 }
 
@@ -70,8 +67,9 @@ void stall_folder_name(struct buf *dst, const struct stall *stall, const char *w
 
 	snprintf(name, sizeof(name), "%.*s", end ? (int)(end - stall->sentence) : 0,
 		 stall->sentence);
-	folder_name_make(dst, stall->suspect ? FOLDER_SUSPECT : FOLDER_STALL, wall_ns,
-			 who && *who ? who : name, stall->pid);
+	folder_name_make(dst,
+			 stall->verdict == WAIT_VERDICT_SUSPECT ? FOLDER_SUSPECT : FOLDER_STALL,
+			 wall_ns, who && *who ? who : name, stall->pid);
 }
 
 int stall_dump(struct buf *dst, int dump)

@@ -12,6 +12,7 @@
 #include "base/time.h"
 #include "capture/sampler.h"
 #include "kernel/tasks.h"
+#include "options/options.h"
 #include "proc/processes.h"
 #include "profile/stats.h"
 #include "watch/watched.h"
@@ -23,14 +24,15 @@
 #define PAUSE_MAX_NS (3600 * NS_PER_SECOND)
 #define MAX_DEPTH 16 /* of watched processes, from one to its ancestor */
 #define OF_RAY UINT32_MAX /* no pid */
-#define STALLED "Stalled: "
-#define SUSPECT "Suspect: "
+#define CHECKS 2 /* that have to agree */
+#define BUSY_LINES 2 /* a place of further checks is so far from the first one at most */
+#define BUSY_CHECKS 4 /* the same of a process that is busy: it may pass one line often */
 #define PID " (pid "
 
 void stalls_init(struct stalls *stalls, struct sampler *sampler,
-		 const struct watched_table *watched, uint64_t stall_ns)
+		 const struct watched_table *watched, const struct stall_options *options)
 {
-	*stalls = (struct stalls){ .sampler = sampler, .watched = watched, .stall_ns = stall_ns };
+	*stalls = (struct stalls){ .sampler = sampler, .watched = watched, .options = options };
 	hash_table_init(&stalls->processes, STALLS_MAX, struct stall_process, key);
 }
 
@@ -109,7 +111,7 @@ static struct stall_process *process_add(struct stalls *stalls, const struct pro
 	p->own_pid = session_own_pid(&sampler->reader.session, key->pid,
 				     process ? process->ns_context.agent_pid : 0);
 	p->since_ns = now_ns;
-	p->pause_ns = stalls->stall_ns;
+	p->pause_ns = stalls->options->after_ns;
 	return p;
 }
 
@@ -128,12 +130,13 @@ static void ready_add(struct stalls *stalls, struct stall *stall)
 static void stall_end(struct stalls *stalls, struct stall_process *p)
 {
 	struct stall end = { .over = true,
+			     .verdict = p->subject,
 			     .pid = p->own_pid,
 			     .key = p->key,
 			     .tenant = p->owner.tenant,
 			     .since_ns = p->since_ns };
 
-	p->subject = false;
+	p->subject = WAIT_VERDICT_ALIVE;
 	ready_add(stalls, &end);
 }
 
@@ -143,7 +146,7 @@ static void progress(struct stalls *stalls, struct stall_process *p, uint64_t no
 		stall_end(stalls, p);
 	p->since_ns = now_ns;
 	p->ask_ns = 0;
-	p->pause_ns = stalls->stall_ns;
+	p->pause_ns = stalls->options->after_ns;
 }
 
 /* Looks at the first thread of the process. */
@@ -200,10 +203,10 @@ static bool is_due(const struct stalls *stalls, const struct stall_process *p, u
 	if (p->found)
 		return now_ns >= p->again_ns && stalls->nr_ready < STALLS_WRITING;
 	return p->own_pid && stalls->nr_found < STALLS_FOUND &&
-	       now_ns >= p->since_ns + stalls->stall_ns && now_ns >= p->ask_ns;
+	       now_ns >= p->since_ns + stalls->options->after_ns && now_ns >= p->ask_ns;
 }
 
-/* Second checks come first, then the process that has been silent for the longest time. */
+/* Further checks come first, then the process that has been silent for the longest time. */
 static struct stall_process *candidate(const struct stalls *stalls, uint64_t now_ns)
 {
 	struct stall_process *p, *found = NULL;
@@ -279,7 +282,7 @@ static void job_pause(struct stalls *stalls, uint64_t now_ns)
 	struct stall_process *p;
 
 	hash_table_each(&stalls->processes, p) {
-		if (p->job != stalls->check_job || now_ns < p->since_ns + stalls->stall_ns)
+		if (p->job != stalls->check_job || now_ns < p->since_ns + stalls->options->after_ns)
 			continue;
 		p->ask_ns = now_ns + p->pause_ns;
 		p->pause_ns = p->pause_ns < PAUSE_MAX_NS / 2 ? 2 * p->pause_ns : PAUSE_MAX_NS;
@@ -303,7 +306,7 @@ static void check_start(struct stalls *stalls, struct stall_process *of, uint64_
 
 	jobs_find(stalls);
 	if (of->ignored || (!of->found && job_is_busy(stalls, of->job))) {
-		of->ask_ns = now_ns + stalls->stall_ns;
+		of->ask_ns = now_ns + stalls->options->after_ns;
 		return;
 	}
 	stalls->check_job = of->job;
@@ -311,40 +314,90 @@ static void check_start(struct stalls *stalls, struct stall_process *of, uint64_
 	hash_table_each(&stalls->processes, p)
 		if (p->job == of->job && p->own_pid && !p->ignored && nr < STALL_CHECK_PIDS)
 			pids[nr++] = p->own_pid;
-	if (stall_check_start(&stalls->check, pids, nr, stalls->stall_ns, host_root)) {
+	if (stall_check_start(&stalls->check, pids, nr, stalls->options, host_root)) {
 		stalls->nr_failed++;
 		check_end(stalls, of, now_ns);
 	}
 }
 
-/*
- * Does the line, the first one that the check wrote, say that the job has a stall, of a process that is silent? The process
- * is *ret.
- */
-static bool is_stalled(const struct stalls *stalls, const char *line, uint64_t now_ns,
-		       struct stall_process **ret)
+/* The stall that the line says, the first one that the check wrote, of a process that is silent. False: there is none. */
+static bool line_read(const struct stalls *stalls, const char *line, uint64_t now_ns,
+		      struct stall *ret, struct stall_process **ret_subject)
 {
 	struct stall_process *p = subject_find(stalls, line);
+	const char *sentence;
 
-	*ret = p;
-	return (text_begins(line, SUSPECT) || text_begins(line, STALLED)) && p &&
-	       p->job == stalls->check_job && now_ns >= p->since_ns + stalls->stall_ns;
+	*ret = (struct stall){ .verdict = wait_verdict_of(line, &sentence), .found_ns = now_ns };
+	*ret_subject = p;
+	if (ret->verdict == WAIT_VERDICT_ALIVE || !p || p->job != stalls->check_job ||
+	    now_ns < p->since_ns + stalls->options->after_ns)
+		return false;
+	snprintf(ret->sentence, sizeof(ret->sentence), "%s", sentence);
+	ret->pid = p->own_pid;
+	ret->key = p->key;
+	ret->tenant = p->owner.tenant;
+	ret->since_ns = p->since_ns;
+	return true;
 }
 
-static bool is_same(const struct stall *first, bool suspect, const struct stall_process *p)
+/*
+ * Do two sentences name the same place of a process that is busy: the function, and almost the line? A loop that does
+ * nothing has two or three. Of native functions the sentences have no line.
+ */
+static bool is_same_place(const char *first, const char *next)
 {
-	return first->suspect == suspect && !memcmp(&first->key, &p->key, sizeof(p->key));
+	const char *line = strrchr(first, ':');
+	size_t before = line ? (size_t)(line + 1 - first) : 0;
+	char *rest, *next_rest;
+	long lines;
+
+	if (!line || strncmp(first, next, before) != 0)
+		return !strcmp(first, next);
+	lines = strtol(first + before, &rest, 10) - strtol(next + before, &next_rest, 10);
+	return labs(lines) <= BUSY_LINES && !strcmp(rest, next_rest);
 }
 
-/* The second check confirms the first. Takes the stall of the process over. */
+static bool is_same(const struct stall *first, const struct stall *next)
+{
+	return first->verdict == next->verdict &&
+	       !memcmp(&first->key, &next->key, sizeof(next->key)) &&
+	       /* Of others, the sentence has times, which change. */
+	       (next->verdict != WAIT_VERDICT_BUSY ||
+		is_same_place(first->sentence, next->sentence));
+}
+
+/* The last check confirms the others. Takes the stall of the process over. */
 static void stall_report(struct stalls *stalls, struct stall_process *of,
 			 struct stall_process *subject)
 {
-	subject->subject = true;
-	stalls->nr_stalls += !of->found->suspect;
-	stalls->nr_suspects += of->found->suspect;
+	subject->subject = of->found->verdict;
+	if (of->found->verdict == WAIT_VERDICT_SUSPECT)
+		stalls->nr_suspects++;
+	else
+		stalls->nr_stalls++;
 	ready_add(stalls, of->found);
 	found_drop(stalls, of);
+}
+
+/* Takes over next, which one more check has found, with its dump. Of the dumps, the first and the last one stay. */
+static bool found_add(struct stalls *stalls, struct stall_process *of, struct stall *next, int fd)
+{
+	struct stall *found = of->found;
+
+	if (!found) {
+		found = calloc(1, sizeof(*found));
+		if (!found)
+			return false;
+		of->found = found;
+		stalls->nr_found++;
+	}
+	if (found->dumps[1])
+		close(found->dumps[1]);
+	next->nr_seen = found->nr_seen + 1;
+	next->dumps[0] = found->dumps[0] ?: fd;
+	next->dumps[1] = found->dumps[0] ? fd : 0;
+	*found = *next;
+	return true;
 }
 
 static void check_take(struct stalls *stalls, uint64_t now_ns)
@@ -353,47 +406,33 @@ static void check_take(struct stalls *stalls, uint64_t now_ns)
 						    stalls->check_of.start_ns),
 			     *subject;
 	char line[STALL_SENTENCE_BYTES];
-	struct stall *found;
-	bool suspect;
+	struct stall next;
+	unsigned int nr_checks;
 	int fd;
 
 	if (stall_check_take(&stalls->check, line, &fd))
 		return;
 	stalls->nr_failed += !line[0];
 	log_debug("stall check of pid %u: %s", stalls->check_of.pid, line);
-	suspect = text_begins(line, SUSPECT);
-	found = of ? of->found : NULL;
-	if (!of || !is_stalled(stalls, line, now_ns, &subject) ||
-	    (found && !is_same(found, suspect, subject)) ||
-	    (!found && !(found = calloc(1, sizeof(*found))))) {
+	if (!of || !line_read(stalls, line, now_ns, &next, &subject) ||
+	    (of->found && !is_same(of->found, &next)) || !found_add(stalls, of, &next, fd)) {
 		close(fd);
 		check_end(stalls, of, now_ns);
 		return;
 	}
-	*found = (struct stall){ .suspect = suspect,
-				 .pid = subject->own_pid,
-				 .key = subject->key,
-				 .tenant = subject->owner.tenant,
-				 .since_ns = subject->since_ns,
-				 .found_ns = now_ns,
-				 .dumps = { found->dumps[0], of->found ? fd : 0 } };
-	snprintf(found->sentence, sizeof(found->sentence), "%s", line + strlen(STALLED));
-	if (of->found) {
+	nr_checks = next.verdict == WAIT_VERDICT_BUSY ? BUSY_CHECKS : CHECKS;
+	if (next.nr_seen == nr_checks)
 		stall_report(stalls, of, subject);
-		return;
-	}
-	found->dumps[0] = fd;
-	of->found = found;
-	of->again_ns = now_ns + AGAIN_NS;
-	stalls->nr_found++;
+	else
+		of->again_ns = now_ns + AGAIN_NS / (nr_checks - 1);
 }
 
 void stalls_poll(struct stalls *stalls, uint64_t now_ns)
 {
-	uint64_t period_ns = stalls->stall_ns / PERIODS;
+	uint64_t period_ns = stalls->options->after_ns / PERIODS;
 	struct stall_process *p;
 
-	if (!stalls->stall_ns)
+	if (!stalls->options->after_ns)
 		return;
 	if (now_ns >= stalls->next_ns) {
 		period_ns = period_ns < PERIOD_MIN_NS ? PERIOD_MIN_NS : period_ns;

@@ -4,9 +4,9 @@
 
 /*
  * Stalls of watched processes. A process is silent while its first thread has no page fault, and reads and writes no
- * byte. When one has been silent for stall_ns, a child (stall_check.h) dumps it and the other watched processes of its
+ * byte. When one has been silent for options->after_ns, a child (stall_check.h) dumps it and the other watched processes of its
  * job, and judges by their waits whether they can go on; ten seconds later once more. Only two equal verdicts are a
- * stall. One check runs at a time. Bounds: STALLS_MAX processes,
+ * stall. A process that is busy is one only if four checks in this time find it in the same line. One check runs at a time. Bounds: STALLS_MAX processes,
  * STALL_CHECK_PIDS in a check; what is over is counted. The caller owns the struct.
  */
 
@@ -18,6 +18,7 @@
 #include "base/hash_table.h"
 #include "base/process_map.h"
 #include "watch/stall_check.h"
+#include "watch/wait_text.h"
 
 struct buf;
 struct sampler;
@@ -41,7 +42,8 @@ struct stall_owner {
 /* A stall, or the end of one. */
 struct stall {
 	bool over; /* the process goes on, or has ended: no sentence, and no dumps */
-	bool suspect; /* the evidence is not enough */
+	enum wait_verdict verdict; /* SUSPECT: the evidence is not enough */
+	unsigned int nr_seen; /* checks that found it */
 	uint32_t pid; /* as bpfprof sees it */
 	uint64_t since_ns, found_ns; /* CLOCK_MONOTONIC */
 	char sentence[STALL_SENTENCE_BYTES]; /* without a full stop */
@@ -63,16 +65,16 @@ struct stall_process {
 	uint64_t ask_ns; /* no check before */
 	uint64_t pause_ns; /* between two checks: it doubles */
 	uint32_t round; /* in which it was seen */
-	bool subject; /* of a stall that was reported */
-	struct stall *
-		found; /* by the first check of it, to be confirmed by the second one; NULL: none */
-	uint64_t again_ns; /* time of the second check */
+	enum wait_verdict subject; /* of a stall that was reported; ALIVE: it is none */
+	struct stall
+		*found; /* by the first check of it, to be confirmed by further ones; NULL: none */
+	uint64_t again_ns; /* time of the next of these */
 };
 
 struct stalls {
 	struct sampler *sampler;
 	const struct watched_table *watched;
-	uint64_t stall_ns; /* 0: stalls are not looked for */
+	const struct stall_options *options; /* of the caller */
 	/* Whose process is it? False: it is not looked at. NULL: all are of one job. */
 	bool (*owner)(void *arg, uint32_t pid, struct stall_owner *ret);
 	void *arg;
@@ -89,7 +91,7 @@ struct stalls {
 };
 
 void stalls_init(struct stalls *stalls, struct sampler *sampler,
-		 const struct watched_table *watched, uint64_t stall_ns);
+		 const struct watched_table *watched, const struct stall_options *options);
 void stalls_fini(struct stalls *stalls);
 /* Looks at the processes, if it is time; to be called several times a second. */
 void stalls_poll(struct stalls *stalls, uint64_t now_ns);
@@ -97,8 +99,11 @@ void stalls_poll(struct stalls *stalls, uint64_t now_ns);
 bool stalls_take(struct stalls *stalls, struct stall *ret);
 void stall_fini(struct stall *stall);
 
-/* The page: the sentence, times, and the waits of the threads. wall_ns: the time of found_ns. */
-void stall_summary(struct buf *dst, const struct stall *stall, uint64_t wall_ns);
+/*
+ * The page: the sentence, times, and the waits of the threads. wall_ns: the time of found_ns. store: as of
+ * samples_row().
+ */
+void stall_summary(struct buf *dst, const struct stall *stall, uint64_t wall_ns, const char *store);
 /* Reads a dump. 0 or -errno. */
 int stall_dump(struct buf *dst, int dump);
 /* who: a pod; NULL: the name of the process. */

@@ -16,6 +16,7 @@
 #include "proc/title.h"
 #include "threads/thread_dump.h"
 #include "threads/thread_reader.h"
+#include "watch/place.h"
 #include "watch/wait_call.h"
 
 #define MAX_ENDS 4096 /* processes that hold the other end of one of them */
@@ -58,13 +59,20 @@ const struct task_dump *wait_facts_task(const struct wait_facts *facts, uint32_t
 	return found;
 }
 
-static bool has_python_frame(const struct thread_dump *thread)
+/* own: of the program itself, not of a library. */
+static bool has_python_frame(const struct wait_facts *facts, const struct thread_dump *thread,
+			     bool own)
 {
+	const struct thread_frame *frame;
 	size_t i;
 
-	for (i = 0; i < thread->nr_frames; i++)
-		if (thread->frames[i].kind == THREAD_FRAME_PYTHON)
+	for (i = 0; i < thread->nr_frames; i++) {
+		frame = &thread->frames[i];
+		if (frame->kind == THREAD_FRAME_PYTHON &&
+		    !(own &&
+		      place_is_of_system(strtab_get(facts->dump->strings, frame->file), true)))
 			return true;
+	}
 	return false;
 }
 
@@ -155,7 +163,11 @@ static void thread_fill(struct wait_facts *facts, uint32_t index, const struct t
 	t->kind = call.kind;
 	t->timed = call.timed;
 	t->asleep_ns = thread->asleep_ns;
-	t->helper = facts->dump->processes[t->process].python_version && !has_python_frame(thread);
+	t->helper = facts->dump->processes[t->process].python_version &&
+		    !has_python_frame(facts, thread, false);
+	/* A loop of asyncio runs the program's tasks, though its thread shows none of them while it waits. */
+	t->of_library = !t->helper && index != facts->firsts[t->process] &&
+			!has_python_frame(facts, thread, true) && !wait_facts_task(facts, index);
 	if (t->kind != WAIT_ENDS)
 		return;
 	/* Of other programs an epoll is for what they have not said; a loop without tasks has nothing to do. */

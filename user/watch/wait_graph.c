@@ -5,6 +5,8 @@
 /* A disk or server that answers later than this does not answer, or may not answer. */
 #define KERNEL_NS (30 * SECOND_NS)
 #define KERNEL_DOUBT_NS (5 * SECOND_NS)
+/* A program that sleeps for less, again and again, may look for something between its sleeps. */
+#define SLEEP_DOUBT_NS (30 * SECOND_NS)
 /* Threads are read one after the other: two that wake each other may both have been asleep. */
 #define AWAKE_NS (SECOND_NS / 2)
 
@@ -38,18 +40,20 @@ static bool others_wait(const struct wait_graph *graph, const struct wait_thread
 	       (graph->waiting != WAIT_NOBODY && graph->waiting != t->process);
 }
 
-/* Is a sleep too long for a program that others wait for? */
-static bool is_long_sleep(const struct wait_graph *graph, const struct wait_thread *t)
-{
-	return ((graph->doubt && graph->is_job) ||
-		(graph->ranked && t->asleep_ns >= graph->sleep_ns)) &&
-	       others_wait(graph, t);
-}
-
 /* Has the thread slept for less than this? */
 static bool is_younger(const struct wait_thread *t, uint64_t ns)
 {
 	return t->asleep_ns && t->asleep_ns < ns;
+}
+
+/* Is a sleep too long for a program that others wait for? */
+static bool is_long_sleep(const struct wait_graph *graph, const struct wait_thread *t)
+{
+	uint64_t doubt_ns = graph->sleep_ns < SLEEP_DOUBT_NS ? graph->sleep_ns : SLEEP_DOUBT_NS;
+
+	return ((graph->doubt && graph->is_job && t->asleep_ns >= doubt_ns) ||
+		(graph->ranked && t->asleep_ns >= graph->sleep_ns)) &&
+	       others_wait(graph, t);
 }
 
 static bool is_kernel_live(const struct wait_graph *graph, const struct wait_thread *t)
@@ -60,12 +64,18 @@ static bool is_kernel_live(const struct wait_graph *graph, const struct wait_thr
 	       t->asleep_ns < (limit_ns < graph->sleep_ns ? limit_ns : graph->sleep_ns);
 }
 
+/* Is it one of the threads that runtimes of jobs have for events and timers? */
+static bool is_spare(const struct wait_graph *graph, const struct wait_thread *t)
+{
+	return graph->is_job && (t->helper || (t->of_library && graph->doubt));
+}
+
 /* May something other than a thread of the job end the wait of a thread? */
 static bool is_ended_alone(const struct wait_graph *graph, const struct wait_thread *t)
 {
 	if (t->beyond)
 		return true;
-	if (!t->timed && !(graph->is_job && t->helper) && is_younger(t, AWAKE_NS))
+	if (!t->timed && !is_spare(graph, t) && is_younger(t, AWAKE_NS))
 		return true;
 	if (graph->is_job)
 		return false;
@@ -76,11 +86,11 @@ static bool is_ended_alone(const struct wait_graph *graph, const struct wait_thr
 /* Is the thread live whatever the others do? */
 static bool is_live_alone(const struct wait_graph *graph, const struct wait_thread *t)
 {
-	bool spare = graph->is_job && t->helper;
+	bool spare = is_spare(graph, t);
 
 	switch (t->kind) {
 	case WAIT_NONE:
-		return true;
+		return !graph->busy;
 	case WAIT_OUTSIDE:
 		return !spare;
 	case WAIT_TIME:
@@ -174,20 +184,30 @@ void wait_graph_solve(struct wait_graph *graph)
 	}
 }
 
+static bool is_root(const struct wait_graph *graph, const struct wait_thread *t)
+{
+	if (t->live)
+		return false;
+	if (graph->busy &&
+	    (t->kind != WAIT_NONE || graph->processes[t->process].live != WAIT_NOBODY))
+		return false;
+	if (t->kind == WAIT_STOPPED || t->kind == WAIT_KERNEL)
+		return true;
+	return graph->processes[t->process].member &&
+	       !(graph->is_job && (t->helper || t->of_library));
+}
+
 uint32_t wait_graph_root(const struct wait_graph *graph)
 {
 	static const enum wait_kind order[] = { WAIT_STOPPED, WAIT_KERNEL, WAIT_COLLECTIVE,
-						WAIT_ENDS,    WAIT_LOCK,   WAIT_SHARED };
-	const struct wait_thread *t;
+						WAIT_ENDS,    WAIT_LOCK,   WAIT_SHARED,
+						WAIT_NONE };
 	size_t i, k;
 
 	for (i = 0; i < sizeof(order) / sizeof(order[0]); i++)
-		for (k = 0; k < graph->nr_threads; k++) {
-			t = &graph->threads[k];
-			if (!t->live && t->kind == order[i] &&
-			    (order[i] <= WAIT_KERNEL || (graph->processes[t->process].member &&
-							 (!t->helper || !graph->is_job))))
+		for (k = 0; k < graph->nr_threads; k++)
+			if (graph->threads[k].kind == order[i] &&
+			    is_root(graph, &graph->threads[k]))
 				return (uint32_t)k;
-		}
 	return WAIT_NOBODY;
 }

@@ -32,6 +32,7 @@ struct wait_thread {
 	bool timed; /* it goes on after some time, too */
 	bool handled; /* the handler of a signal may end its wait */
 	bool helper; /* runs no Python in a process of Python: a thread of a runtime */
+	bool of_library; /* all Python that it runs is of libraries, and it is not the first thread of its process */
 	bool beyond; /* a process that the graph does not have may end the wait, too */
 	uint64_t asleep_ns; /* at least; 0: unknown */
 	const uint32_t *ends; /* of WAIT_ENDS: indexes of processes, borrowed */
@@ -64,9 +65,10 @@ struct wait_graph {
 	uint64_t sleep_ns;
 	/*
 	 * Asks for a suspicion. Then no life is: a time limit of a lock, beyond sleep_ns or in a job; the handler of a
-	 * signal; and in a job a sleep while others wait.
+	 * signal; in a job a sleep of half a minute while others wait, and a thread of a library, as Ray has some that only wait for events.
 	 */
 	bool doubt;
+	bool busy; /* with doubt: asks for threads that may be busy in vain. To run is no life then. */
 	uint32_t any_live; /* of the solution: a live thread */
 	/* Of the solution: the first member with a thread that is live in no collective, and the next one. */
 	uint32_t members_apart[2];
@@ -77,7 +79,10 @@ struct wait_graph {
 
 /* Sets the results of all threads. */
 void wait_graph_solve(struct wait_graph *graph);
-/* The stuck thread that explains most: one that is stopped, else in the kernel, a collective, ... WAIT_NOBODY: none. */
+/*
+ * The stuck thread that explains most: one that is stopped, else in the kernel, a collective, ...; with busy, one that
+ * runs in a process of which nothing else is live. WAIT_NOBODY: none.
+ */
 uint32_t wait_graph_root(const struct wait_graph *graph);
 
 #endif

@@ -21,7 +21,28 @@
 #define LINES_MAX_BYTES (256U << 10)
 #define SECOND_NS 1000000000ULL
 
-enum wait_verdict wait_judge(struct wait_facts *facts, uint32_t *ret_root)
+static const char *const verdict_words[] = {
+	[WAIT_VERDICT_ALIVE] = "Alive: ",
+	[WAIT_VERDICT_SUSPECT] = "Suspect: ",
+	[WAIT_VERDICT_STALLED] = "Stalled: ",
+	[WAIT_VERDICT_BUSY] = "Busy: ",
+};
+
+enum wait_verdict wait_verdict_of(const char *line, const char **ret_sentence)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(verdict_words) / sizeof(verdict_words[0]); i++) {
+		if (!text_begins(line, verdict_words[i]))
+			continue;
+		*ret_sentence = line + strlen(verdict_words[i]);
+		return (enum wait_verdict)i;
+	}
+	*ret_sentence = line;
+	return WAIT_VERDICT_ALIVE;
+}
+
+enum wait_verdict wait_judge(struct wait_facts *facts, bool busy, uint32_t *ret_root)
 {
 	wait_graph_solve(&facts->graph);
 	*ret_root = wait_graph_root(&facts->graph);
@@ -32,9 +53,15 @@ enum wait_verdict wait_judge(struct wait_facts *facts, uint32_t *ret_root)
 	*ret_root = wait_graph_root(&facts->graph);
 	if (*ret_root != WAIT_NOBODY)
 		return WAIT_VERDICT_SUSPECT;
+	if (busy) {
+		facts->graph.busy = true;
+		wait_graph_solve(&facts->graph);
+		*ret_root = wait_graph_root(&facts->graph);
+		facts->graph.busy = false;
+	}
 	facts->graph.doubt = false;
-	wait_graph_solve(&facts->graph);
-	return WAIT_VERDICT_ALIVE;
+	wait_graph_solve(&facts->graph); /* the waits are shown so */
+	return *ret_root == WAIT_NOBODY ? WAIT_VERDICT_ALIVE : WAIT_VERDICT_BUSY;
 }
 
 static const char *string_of(const struct wait_facts *facts, uint32_t id)
@@ -160,7 +187,7 @@ static bool is_of_sentence(const struct wait_facts *facts, uint32_t i)
 	const struct wait_thread *t = &graph->threads[i];
 
 	return !t->live && graph->processes[t->process].member && !t->helper &&
-	       t->kind != WAIT_STOPPED;
+	       !(graph->is_job && t->of_library) && t->kind != WAIT_STOPPED;
 }
 
 static void other_add(struct buf *dst, const struct wait_facts *facts, uint32_t root, uint32_t i)
@@ -215,12 +242,18 @@ void wait_sentence(struct buf *dst, const struct wait_facts *facts, enum wait_ve
 	const struct thread_dump *thread = t ? wait_facts_thread(facts, root) : NULL;
 	char duration[UNITS_TEXT];
 
+	buf_add_str(dst, verdict_words[verdict]);
 	if (!t) {
-		buf_add_str(dst, "Alive: each thread runs, or something can end its wait");
+		buf_add_str(dst, "each thread runs, or something can end its wait");
 		return;
 	}
-	buf_add_str(dst, verdict == WAIT_VERDICT_STALLED ? "Stalled: " : "Suspect: ");
 	process_add(dst, facts, t->process);
+	if (verdict == WAIT_VERDICT_BUSY) {
+		buf_add_str(dst, " is busy");
+		place_add(dst, facts, root);
+		buf_add_str(dst, "; nothing else of the process can go on");
+		return;
+	}
 	if (t->kind == WAIT_STOPPED) {
 		buf_add_str(dst, thread->state == 't' ? " is stopped by a debugger"
 						      : " is stopped by a signal");

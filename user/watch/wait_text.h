@@ -4,6 +4,7 @@
 
 /* Can a job go on? The answer in a sentence, and the waits of its threads. */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct buf;
@@ -13,13 +14,16 @@ enum wait_verdict {
 	WAIT_VERDICT_ALIVE, /* each thread runs, or something may end its wait */
 	WAIT_VERDICT_SUSPECT, /* only time limits and sleeps may */
 	WAIT_VERDICT_STALLED, /* some threads wait for what cannot come */
+	WAIT_VERDICT_BUSY, /* of some process, nothing but threads that run may go on: they may be busy in vain */
 };
 
-/* Solves the graph. *ret_root: the thread of the sentence; WAIT_NOBODY: none. */
-enum wait_verdict wait_judge(struct wait_facts *facts, uint32_t *ret_root);
-/* A line that begins with "Stalled: ", "Suspect: " or "Alive: ", and has no end. */
+/* Solves the graph. busy: it may be WAIT_VERDICT_BUSY. *ret_root: the thread of the sentence; WAIT_NOBODY: none. */
+enum wait_verdict wait_judge(struct wait_facts *facts, bool busy, uint32_t *ret_root);
+/* A line that begins with "Stalled: ", "Suspect: ", "Busy: " or "Alive: ", and has no end. */
 void wait_sentence(struct buf *dst, const struct wait_facts *facts, enum wait_verdict verdict,
 		   uint32_t root);
+/* Of such a line. *ret_sentence: what follows. */
+enum wait_verdict wait_verdict_of(const char *line, const char **ret_sentence);
 /* The lines of the threads that wait for others, and of the stuck ones. */
 void wait_lines(struct buf *dst, const struct wait_facts *facts);
 

@@ -271,6 +271,27 @@ def process_executor():
         s.accept()
 
 
+def spins():
+    ready()
+    while True:
+        pass  # waits
+
+
+def spins_in_child():
+    child = multiprocessing.Process(target=spins)
+    child.start()
+    child.join()
+
+
+def computes():
+    """It spins in many lines in turn."""
+    code = "".join("for n in range(20000): pass\n" for line in range(60))
+    lines = compile(code, "computed.py", "exec")
+    ready()
+    while True:
+        exec(lines)
+
+
 def busy_pool():
     with multiprocessing.Pool(2) as pool:
         done = pool.apply_async(time.sleep, (1000,))
