@@ -5,6 +5,7 @@
 /* A disk or server that answers later than this does not answer, or may not answer. */
 #define KERNEL_NS (30 * SECOND_NS)
 #define KERNEL_DOUBT_NS (5 * SECOND_NS)
+#define MAX_CHAIN 64 /* processes that wait for each other, from the first to the cause */
 /* A program that sleeps for less, again and again, may look for something between its sleeps. */
 #define SLEEP_DOUBT_NS (30 * SECOND_NS)
 /* Threads are read one after the other: two that wake each other may both have been asleep. */
@@ -197,6 +198,43 @@ static bool is_root(const struct wait_graph *graph, const struct wait_thread *t)
 	       !(graph->is_job && (t->helper || t->of_library));
 }
 
+/* The first stuck thread of a process, best one that waits for other processes. WAIT_NOBODY: none. */
+static uint32_t stuck_of(const struct wait_graph *graph, uint32_t process)
+{
+	uint32_t found = WAIT_NOBODY;
+	size_t i;
+
+	for (i = 0; i < graph->nr_threads; i++) {
+		if (graph->threads[i].process != process || !is_root(graph, &graph->threads[i]))
+			continue;
+		if (graph->threads[i].kind == WAIT_ENDS)
+			return (uint32_t)i;
+		if (found == WAIT_NOBODY)
+			found = (uint32_t)i;
+	}
+	return found;
+}
+
+/* The stuck thread at the end of a chain of processes that wait for each other. The first one, if they wait in a circle. */
+static uint32_t cause_find(const struct wait_graph *graph, uint32_t first)
+{
+	const struct wait_thread *t;
+	uint32_t at = first, next;
+	size_t steps, i;
+
+	for (steps = 0; steps < MAX_CHAIN; steps++) {
+		t = &graph->threads[at];
+		next = WAIT_NOBODY;
+		for (i = 0; t->kind == WAIT_ENDS && i < t->nr_ends && next == WAIT_NOBODY; i++)
+			if (t->ends[i] != t->process)
+				next = stuck_of(graph, t->ends[i]);
+		if (next == WAIT_NOBODY)
+			return at;
+		at = next;
+	}
+	return first;
+}
+
 uint32_t wait_graph_root(const struct wait_graph *graph)
 {
 	static const enum wait_kind order[] = { WAIT_STOPPED, WAIT_KERNEL, WAIT_COLLECTIVE,
@@ -208,6 +246,6 @@ uint32_t wait_graph_root(const struct wait_graph *graph)
 		for (k = 0; k < graph->nr_threads; k++)
 			if (graph->threads[k].kind == order[i] &&
 			    is_root(graph, &graph->threads[k]))
-				return (uint32_t)k;
+				return cause_find(graph, (uint32_t)k);
 	return WAIT_NOBODY;
 }

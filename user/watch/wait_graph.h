@@ -80,8 +80,8 @@ struct wait_graph {
 /* Sets the results of all threads. */
 void wait_graph_solve(struct wait_graph *graph);
 /*
- * The stuck thread that explains most: one that is stopped, else in the kernel, a collective, ...; with busy, one that
- * runs in a process of which nothing else is live. WAIT_NOBODY: none.
+ * The stuck thread that explains most: one that is stopped, else in the kernel, a collective, ..., and of a chain
+ * of processes the last one; with busy, one that runs in a process of which nothing else is live. WAIT_NOBODY: none.
  */
 uint32_t wait_graph_root(const struct wait_graph *graph);
 

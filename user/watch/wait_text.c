@@ -204,6 +204,10 @@ static void other_add(struct buf *dst, const struct wait_facts *facts, uint32_t 
 	}
 	buf_add_str(dst, " is");
 	place_add(dst, facts, i);
+	if (t->kind == WAIT_TIME) {
+		buf_add_str(dst, " and sleeps");
+		return;
+	}
 	buf_add_str(dst, " and waits for ");
 	reason_add(dst, facts, i);
 }
@@ -257,6 +261,9 @@ void wait_sentence(struct buf *dst, const struct wait_facts *facts, enum wait_ve
 	if (t->kind == WAIT_STOPPED) {
 		buf_add_str(dst, thread->state == 't' ? " is stopped by a debugger"
 						      : " is stopped by a signal");
+		place_add(dst, facts, root);
+	} else if (t->kind == WAIT_TIME) {
+		buf_printf(dst, " has slept %s", units_ns(duration, t->asleep_ns));
 		place_add(dst, facts, root);
 	} else {
 		if (t->asleep_ns >= SECOND_NS)
