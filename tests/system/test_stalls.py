@@ -284,6 +284,24 @@ def watched_huge(context):
 
 
 @test(long=True)
+def watched_doubtful(context):
+    """A suspicion of one process hides no stall of another one."""
+    process = stalls(context, "first_doubtful", "20")
+    watch = Watch(context, "doubtful", process)
+
+    def kinds():
+        return [FOLDER.match(os.path.basename(path))[1] for path in watch.folders()]
+    while "stall" not in kinds():
+        check(time.monotonic() < watch.begun + 90, "%s" % kinds())
+        time.sleep(0.2)
+    time.sleep(1)
+    [line] = watch.end()
+    function, number = places()["first_doubtful"]
+    check(re.match(r"stalls\.py \(pid \d+\) has waited .* for a lock.* in \S*%s \(stalls\.py:%d\)" % (function, number), line), line)
+    check(sorted(kinds()) == ["stall", "suspect"], "%s" % kinds())
+
+
+@test(long=True)
 def watched_idle(context):
     """No line and no folder for programs that only wait."""
     processes = {way: stalls(context, way) for way in IDLE}
@@ -296,11 +314,11 @@ def watched_idle(context):
 @test(long=True)
 def watched_busy(context):
     """--stall-busy: a process that spins in one line is found, one that computes in several is none; else neither."""
-    ways = ["spins", "spins_in_child", "computes", "sleeps", "process_pool", "async_server"]
+    ways = ["spins", "spins_in_child", "spins_beside", "computes", "sleeps", "process_pool", "async_server"]
     processes = {way: stalls(context, way) for way in ways}
     watches = {way: Watch(context, way, process, more=["--stall-busy"]) for way, process in processes.items()}
     plain = Watch(context, "plain", *processes.values())
-    busy = ["spins", "spins_in_child"]
+    busy = ["spins", "spins_in_child", "spins_beside"]
     seconds = {}
     while len(seconds) < len(busy) and time.monotonic() < plain.begun + 60:
         for way in busy:

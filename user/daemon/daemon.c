@@ -595,6 +595,7 @@ static int run(struct daemon *daemon, int signal_fd)
 	loop(daemon, signal_fd);
 	status = finish(daemon, signal_fd);
 	daemon_deaths_end(daemon, signal_fd);
+	daemon_stalls_end(daemon);
 	if (!daemon->asked_again)
 		log_info("ended");
 	return status;

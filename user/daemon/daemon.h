@@ -186,6 +186,7 @@ struct daemon_deaths {
 struct daemon_stalls {
 	struct stalls seen;
 	pid_t pid; /* of the child that writes; 0: none runs */
+	pid_t stuck; /* an earlier child that does not end, as its disk does not answer; 0: none */
 	uint64_t child_ns; /* when it was started */
 	struct stall stall; /* that it writes, */
 	uint64_t wall_ns; /* and when that was found */
@@ -319,6 +320,8 @@ bool watch_folder_take(struct watch_folders *folders, uint32_t number, uint64_t 
 /* daemon_stalls.c. Without --watch these do nothing. */
 void daemon_stalls_open(struct daemon *daemon); /* after daemon_deaths_open() */
 void daemon_stalls_run(struct daemon *daemon, uint64_t now_ns); /* must be called often */
+/* Waits a moment for the folder that is being written, and logs and sends what is left. */
+void daemon_stalls_end(struct daemon *daemon);
 void daemon_stalls_close(struct daemon *daemon);
 void daemon_stalls_metrics(struct buf *dst, const struct daemon *daemon);
 

@@ -87,11 +87,11 @@ static void learn_job(void *arg, const void *data, size_t bytes, bool late)
 {
 	struct daemon_deaths *deaths = arg;
 
-	deaths_learn(&deaths->seen, LEARN_NS);
+	if (!late) /* a job that is late may read nothing: the next one will */
+		deaths_learn(&deaths->seen, LEARN_NS);
 	deaths->learns = false;
 	(void)data;
 	(void)bytes;
-	(void)late;
 }
 
 /* The processes that ran at the start are learned by jobs, some at a time. */

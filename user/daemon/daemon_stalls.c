@@ -26,7 +26,11 @@
 #include "ray/ray_role.h"
 #include "watch/notification.h"
 
-#define CHILD_NS (60 * NS_PER_SECOND)
+#define CHILD_NS                                                                                   \
+	(20 *                                                                                      \
+	 NS_PER_SECOND) /* a stall is not reported later because its folder cannot be written */
+#define END_NS NS_PER_SECOND
+#define END_POLL_US 10000
 #define MAX_TEXT (1U << 20)
 #define TEMPORARY ".stall.tmp"
 
@@ -186,21 +190,26 @@ static void stall_report(struct daemon *daemon, bool written)
 	buf_fini(&stalls->folder);
 }
 
-static void child_watch(struct daemon *daemon, uint64_t now_ns)
+static void child_watch(struct daemon *daemon, uint64_t now_ns, uint64_t limit_ns)
 {
 	struct daemon_stalls *stalls = &daemon->stalls;
 	int status;
 
+	if (stalls->stuck && waitpid(stalls->stuck, &status, WNOHANG))
+		stalls->stuck = 0;
 	if (!stalls->pid)
 		return;
-	if (waitpid(stalls->pid, &status, WNOHANG))
+	if (waitpid(stalls->pid, &status, WNOHANG)) {
 		stall_report(daemon, !status);
-	else if (now_ns > stalls->child_ns + CHILD_NS)
+	} else if (now_ns > stalls->child_ns + limit_ns) {
 		kill(stalls->pid, SIGKILL);
+		stalls->stuck = stalls->pid;
+		stall_report(daemon, false);
+	}
 }
 
 /* Without a folder left for the tenant, or a child, the stall is only logged, sent and counted. */
-static void child_start(struct daemon *daemon, uint64_t now_ns)
+static void child_start(struct daemon *daemon, uint64_t now_ns, bool write)
 {
 	struct daemon_stalls *stalls = &daemon->stalls;
 	struct process *process = process_of(daemon, &stalls->stall);
@@ -211,7 +220,7 @@ static void child_start(struct daemon *daemon, uint64_t now_ns)
 	stalls->folder = (struct buf){ .max = NAME_MAX };
 	stall_folder_name(&stalls->folder, &stalls->stall, container ? container->pod : NULL,
 			  stalls->wall_ns);
-	if (!buf_error(&stalls->folder) &&
+	if (write && !buf_error(&stalls->folder) &&
 	    watch_folder_take(&daemon->folders, stalls->stall.tenant, now_ns)) {
 		stalls->child_ns = now_ns;
 		stalls->pid = fork();
@@ -222,7 +231,7 @@ static void child_start(struct daemon *daemon, uint64_t now_ns)
 		stall_report(daemon, false);
 }
 
-static void stall_take(struct daemon *daemon, uint64_t now_ns)
+static void stall_take(struct daemon *daemon, uint64_t now_ns, bool write)
 {
 	struct daemon_stalls *stalls = &daemon->stalls;
 	struct stall *stall = &stalls->stall;
@@ -230,8 +239,8 @@ static void stall_take(struct daemon *daemon, uint64_t now_ns)
 	if (!stalls_take(&stalls->seen, stall))
 		return;
 	if (!stall->over) {
-		stalls->nr_active++;
-		child_start(daemon, now_ns);
+		stalls->nr_active += !stall->was_suspect;
+		child_start(daemon, now_ns, write && !stalls->stuck);
 		return;
 	}
 	over_log(stall);
@@ -246,14 +255,26 @@ void daemon_stalls_run(struct daemon *daemon, uint64_t now_ns)
 
 	if (!daemon->options->capture.session.deaths || !daemon->options->stall.after_ns)
 		return;
-	child_watch(daemon, now_ns);
+	child_watch(daemon, now_ns, CHILD_NS);
 	stalls_poll(&stalls->seen, now_ns);
 	/* As for deaths: the child is a fork, and no third copy of the memory. */
 	if (stalls->pid || daemon->deaths.pid || daemon->writer.pid || !stalls->seen.nr_ready ||
 	    !background_try_pause(daemon->sampler.background))
 		return;
-	stall_take(daemon, now_ns);
+	stall_take(daemon, now_ns, true);
 	background_resume(daemon->sampler.background);
+}
+
+void daemon_stalls_end(struct daemon *daemon)
+{
+	struct daemon_stalls *stalls = &daemon->stalls;
+
+	while (stalls->pid) {
+		child_watch(daemon, time_monotonic_ns(), END_NS);
+		usleep(END_POLL_US);
+	}
+	while (stalls->seen.nr_ready)
+		stall_take(daemon, time_monotonic_ns(), false);
 }
 
 void daemon_stalls_metrics(struct buf *dst, const struct daemon *daemon)

@@ -27,6 +27,7 @@
 #define STACKS_BYTES (4U << 20) /* of all stacks that are kept, for a sweep */
 /* A handled signal that came this long before the end has nothing to do with it; torch prints for seconds. */
 #define FIRST_NS (60 * NS_PER_SECOND)
+#define LEARN_TRIES 100 /* to read a process that ran at the start */
 #define OTHER_THREAD_NS (5 * NS_PER_SECOND)
 
 struct names {
@@ -538,21 +539,25 @@ int deaths_start(struct deaths *deaths)
 		       : 0;
 }
 
-static void learn_pid(struct deaths *deaths, uint32_t pid)
+/* False: it cannot be read now, as reading is over its share of the time, or takes too long. */
+static bool learn_pid(struct deaths *deaths, uint32_t pid)
 {
 	struct thread_reader *reader = &deaths->sampler->reader;
 	const struct process *process;
 	struct bpfprof_task_id task;
+	int err = 0;
 
 	if (!processes_find(reader->processes, pid))
-		walker_learn(&reader->walker, pid, time_monotonic_ns(), NULL);
+		err = walker_learn(&reader->walker, pid, time_monotonic_ns(), NULL);
 	process = processes_find(reader->processes, pid);
 	if (!process || process->dead)
-		return;
+		return err != -ETIMEDOUT && err != -EAGAIN;
 	task = (struct bpfprof_task_id){
 		.pid = pid, .tid = pid, .start_ns = process->start_ns, .exec_id = process->exec_id
 	};
 	learn(deaths, &task);
+	process = processes_find(reader->processes, pid);
+	return !process || process->start_ns != task.start_ns || sampler_ranks_are_settled(process);
 }
 
 bool deaths_learn(struct deaths *deaths, uint64_t limit_ns)
@@ -562,11 +567,17 @@ bool deaths_learn(struct deaths *deaths, uint64_t limit_ns)
 
 	/* The newest first. */
 	while (deaths->nr_pids && time_monotonic_ns() < end_ns) {
-		uint32_t pid = deaths->pids[--deaths->nr_pids];
+		uint32_t pid = deaths->pids[deaths->nr_pids - 1];
+		bool done;
 
 		processes_pin(processes, pid); /* a job may wait for its files */
-		learn_pid(deaths, pid);
+		done = learn_pid(deaths, pid);
 		processes_pin(processes, 0);
+		if (!done && ++deaths->nr_tries < LEARN_TRIES)
+			break;
+		deaths->nr_not_learned += !done;
+		deaths->nr_tries = 0;
+		deaths->nr_pids--;
 	}
 	return deaths->nr_pids;
 }
@@ -632,6 +643,9 @@ const struct counter deaths_counters[] = {
 		  "used up" },
 	{ COUNTER_WALK, "deaths_end_not_seen", AT(nr_unknown_ends),
 	  .help = "watched processes whose end raised no event, so that its cause is not known" },
+	{ COUNTER_WALK, "deaths_processes_unread", AT(nr_not_learned),
+	  .help = "processes of before the start whose ranks could not be read: they may not be "
+		  "watched" },
 	{ COUNTER_WALK, "deaths_processes_no_room", AT(watched.nr_full),
 	  .help = "processes whose names and signals were forgotten, for others beyond 4,096" },
 	{ COUNTER_WALK, "deaths_stacks_no_room", AT(watched.nr_stacks_full),

@@ -36,6 +36,7 @@ struct deaths {
 	struct watched_table watched;
 	uint32_t *pids; /* processes that ran at the start, and are still to be learned */
 	size_t nr_pids, cap_pids;
+	unsigned int nr_tries; /* of the last of them */
 	struct death *waiting[DEATHS_MAX_WAITING];
 	uint32_t tenants[DEATHS_MAX_WAITING]; /* of those */
 	size_t first, nr_waiting;
@@ -45,6 +46,7 @@ struct deaths {
 	uint64_t
 		nr_ended; /* watched processes that ended in order; with wants, without those of exit code 0 */
 	uint64_t nr_not_written; /* deaths over the share of their tenant */
+	uint64_t nr_not_learned; /* processes that ran at the start and could not be read */
 	uint64_t nr_unknown_ends; /* watched processes whose end raised no event */
 };
 

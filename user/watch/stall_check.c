@@ -54,12 +54,13 @@ static void command_make(struct command_line *line, const uint32_t *pids, size_t
 			 const struct stall_options *stall, const char *host_root)
 {
 	uint32_t sorted[STALL_CHECK_PIDS];
-	size_t i;
+	size_t kept = stall->busy ? 1 : 0, i;
 
 	nr = nr < STALL_CHECK_PIDS ? nr : STALL_CHECK_PIDS;
 	memcpy(sorted, pids, nr * sizeof(*pids));
-	/* Parents come first, mostly: the sentence begins with them. */
-	qsort(sorted, nr, sizeof(*sorted), pid_compare);
+	/* Parents come first, mostly. Of processes that are busy, the dump names the first: the one that is silent. */
+	if (nr > kept)
+		qsort(sorted + kept, nr - kept, sizeof(*sorted), pid_compare);
 	word_add(line, "bpfprof");
 	word_add(line, "dump");
 	word_add(line, "--waits");

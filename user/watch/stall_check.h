@@ -20,7 +20,7 @@ struct stall_check {
 	uint64_t end_ns; /* CLOCK_MONOTONIC: then it is killed */
 };
 
-/* pids: as bpfprof sees them. host_root: NULL, or as of the caller. 0 or -errno. */
+/* pids: as bpfprof sees them, the silent process first. host_root: NULL, or as of the caller. 0 or -errno. */
 int stall_check_start(struct stall_check *check, const uint32_t *pids, size_t nr,
 		      const struct stall_options *stall, const char *host_root);
 /*

@@ -265,24 +265,29 @@ static void jobs_find(struct stalls *stalls)
 		sorted[i]->job = job_of(sorted[i], sorted, nr);
 }
 
-/* Does a check or a stall of the job exist already? */
+/* Does a check or a stall of the job exist already? A suspicion of one process hides no stall of others. */
 static bool job_is_busy(const struct stalls *stalls, uint64_t job)
 {
 	const struct stall_process *p;
 
 	hash_table_each(&stalls->processes, p)
-		if (p->job == job && (p->found || p->subject))
+		if (p->job == job && (p->found || (p->subject != WAIT_VERDICT_ALIVE &&
+						   p->subject != WAIT_VERDICT_SUSPECT)))
 			return true;
 	return false;
 }
 
-/* Silent processes of the job are not asked for again soon. */
-static void job_pause(struct stalls *stalls, uint64_t now_ns)
+/*
+ * Silent processes of the job are not asked for again soon. A check says of one of them alone whether it is busy, so
+ * others are still to be asked for.
+ */
+static void job_pause(struct stalls *stalls, const struct stall_process *of, uint64_t now_ns)
 {
 	struct stall_process *p;
 
 	hash_table_each(&stalls->processes, p) {
-		if (p->job != stalls->check_job || now_ns < p->since_ns + stalls->options->after_ns)
+		if (p->job != stalls->check_job || (stalls->options->busy && p != of) ||
+		    now_ns < p->since_ns + stalls->options->after_ns)
 			continue;
 		p->ask_ns = now_ns + p->pause_ns;
 		p->pause_ns = p->pause_ns < PAUSE_MAX_NS / 2 ? 2 * p->pause_ns : PAUSE_MAX_NS;
@@ -294,7 +299,7 @@ static void check_end(struct stalls *stalls, struct stall_process *of, uint64_t 
 {
 	if (of)
 		found_drop(stalls, of);
-	job_pause(stalls, now_ns);
+	job_pause(stalls, of, now_ns);
 }
 
 static void check_start(struct stalls *stalls, struct stall_process *of, uint64_t now_ns)
@@ -311,8 +316,10 @@ static void check_start(struct stalls *stalls, struct stall_process *of, uint64_
 	}
 	stalls->check_job = of->job;
 	stalls->check_of = of->key;
+	pids[nr++] = of->own_pid;
 	hash_table_each(&stalls->processes, p)
-		if (p->job == of->job && p->own_pid && !p->ignored && nr < STALL_CHECK_PIDS)
+		if (p->job == of->job && p != of && p->own_pid && !p->ignored &&
+		    nr < STALL_CHECK_PIDS)
 			pids[nr++] = p->own_pid;
 	if (stall_check_start(&stalls->check, pids, nr, stalls->options, host_root)) {
 		stalls->nr_failed++;
@@ -370,6 +377,7 @@ static bool is_same(const struct stall *first, const struct stall *next)
 static void stall_report(struct stalls *stalls, struct stall_process *of,
 			 struct stall_process *subject)
 {
+	of->found->was_suspect = subject->subject != WAIT_VERDICT_ALIVE;
 	subject->subject = of->found->verdict;
 	if (of->found->verdict == WAIT_VERDICT_SUSPECT)
 		stalls->nr_suspects++;
@@ -415,7 +423,8 @@ static void check_take(struct stalls *stalls, uint64_t now_ns)
 	stalls->nr_failed += !line[0];
 	log_debug("stall check of pid %u: %s", stalls->check_of.pid, line);
 	if (!of || !line_read(stalls, line, now_ns, &next, &subject) ||
-	    (of->found && !is_same(of->found, &next)) || !found_add(stalls, of, &next, fd)) {
+	    subject->subject == next.verdict || (of->found && !is_same(of->found, &next)) ||
+	    !found_add(stalls, of, &next, fd)) {
 		close(fd);
 		check_end(stalls, of, now_ns);
 		return;

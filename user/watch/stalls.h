@@ -43,6 +43,7 @@ struct stall_owner {
 struct stall {
 	bool over; /* the process goes on, or has ended: no sentence, and no dumps */
 	enum wait_verdict verdict; /* SUSPECT: the evidence is not enough */
+	bool was_suspect; /* it was reported as a suspicion before, whose end is not reported */
 	unsigned int nr_seen; /* checks that found it */
 	uint32_t pid; /* as bpfprof sees it */
 	uint64_t since_ns, found_ns; /* CLOCK_MONOTONIC */

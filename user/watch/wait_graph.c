@@ -189,8 +189,9 @@ static bool is_root(const struct wait_graph *graph, const struct wait_thread *t)
 {
 	if (t->live)
 		return false;
+	/* Silence is that of first threads. */
 	if (graph->busy &&
-	    (t->kind != WAIT_NONE || graph->processes[t->process].live != WAIT_NOBODY))
+	    (t->kind != WAIT_NONE || !t->first || graph->processes[t->process].live != WAIT_NOBODY))
 		return false;
 	if (t->kind == WAIT_STOPPED || t->kind == WAIT_KERNEL)
 		return true;
@@ -198,31 +199,29 @@ static bool is_root(const struct wait_graph *graph, const struct wait_thread *t)
 	       !(graph->is_job && (t->helper || t->of_library));
 }
 
-/* The first stuck thread of a process, best one that waits for other processes. WAIT_NOBODY: none. */
+/* The first stuck thread of a process. WAIT_NOBODY: none. */
 static uint32_t stuck_of(const struct wait_graph *graph, uint32_t process)
 {
-	uint32_t found = WAIT_NOBODY;
 	size_t i;
 
-	for (i = 0; i < graph->nr_threads; i++) {
-		if (graph->threads[i].process != process || !is_root(graph, &graph->threads[i]))
-			continue;
-		if (graph->threads[i].kind == WAIT_ENDS)
+	for (i = 0; i < graph->nr_threads; i++)
+		if (graph->threads[i].process == process && is_root(graph, &graph->threads[i]))
 			return (uint32_t)i;
-		if (found == WAIT_NOBODY)
-			found = (uint32_t)i;
-	}
-	return found;
+	return WAIT_NOBODY;
 }
 
-/* The stuck thread at the end of a chain of processes that wait for each other. The first one, if they wait in a circle. */
+/* The stuck thread at the end of a chain of processes that wait for each other, or the first one in a circle of them. */
 static uint32_t cause_find(const struct wait_graph *graph, uint32_t first)
 {
 	const struct wait_thread *t;
-	uint32_t at = first, next;
-	size_t steps, i;
+	uint32_t chain[MAX_CHAIN], at = first, next;
+	size_t nr, i;
 
-	for (steps = 0; steps < MAX_CHAIN; steps++) {
+	for (nr = 0; nr < MAX_CHAIN; nr++) {
+		for (i = 0; i < nr; i++)
+			if (chain[i] == at)
+				return at;
+		chain[nr] = at;
 		t = &graph->threads[at];
 		next = WAIT_NOBODY;
 		for (i = 0; t->kind == WAIT_ENDS && i < t->nr_ends && next == WAIT_NOBODY; i++)

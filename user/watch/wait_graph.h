@@ -32,7 +32,8 @@ struct wait_thread {
 	bool timed; /* it goes on after some time, too */
 	bool handled; /* the handler of a signal may end its wait */
 	bool helper; /* runs no Python in a process of Python: a thread of a runtime */
-	bool of_library; /* all Python that it runs is of libraries, and it is not the first thread of its process */
+	bool first; /* of its process */
+	bool of_library; /* all Python that it runs is of libraries, and it is not the first thread */
 	bool beyond; /* a process that the graph does not have may end the wait, too */
 	uint64_t asleep_ns; /* at least; 0: unknown */
 	const uint32_t *ends; /* of WAIT_ENDS: indexes of processes, borrowed */
@@ -81,7 +82,8 @@ struct wait_graph {
 void wait_graph_solve(struct wait_graph *graph);
 /*
  * The stuck thread that explains most: one that is stopped, else in the kernel, a collective, ..., and of a chain
- * of processes the last one; with busy, one that runs in a process of which nothing else is live. WAIT_NOBODY: none.
+ * of processes the last one; with busy, the first thread of a process
+ * of which nothing else is live. WAIT_NOBODY: none.
  */
 uint32_t wait_graph_root(const struct wait_graph *graph);
 

@@ -277,8 +277,12 @@ void wait_sentence(struct buf *dst, const struct wait_facts *facts, enum wait_ve
 	if (verdict == WAIT_VERDICT_SUSPECT && t->kind == WAIT_KERNEL)
 		buf_add_str(dst, "; it may still be answered");
 	else if (verdict == WAIT_VERDICT_SUSPECT)
-		buf_add_str(dst, t->handled ? "; only the handler of a signal ends this"
-					    : "; only a time limit or a sleep ends this");
+		buf_add_str(
+			dst,
+			t->handled ? "; only the handler of a signal ends this"
+			: facts->graph.is_job
+				? "; only a time limit, a sleep or a thread of a library ends this"
+				: "; only a time limit ends this");
 }
 
 static void line_add(struct buf *dst, const struct wait_facts *facts, uint32_t i)
@@ -298,7 +302,7 @@ static void line_add(struct buf *dst, const struct wait_facts *facts, uint32_t i
 	for (k = 0; k < t->nr_ends; k++)
 		buf_printf(dst, "%s%u", k ? ", " : ", of pid ",
 			   facts->dump->processes[t->ends[k]].pid);
-	if (!t->live)
+	if (!t->live && t->kind > WAIT_TIME)
 		buf_add_str(dst, ": nothing can end this wait");
 	else if (t->by != WAIT_NOBODY) {
 		buf_add_str(dst, ": ");
@@ -321,7 +325,8 @@ void wait_lines(struct buf *dst, const struct wait_facts *facts)
 			   facts->nr_over, WAIT_MAX_WANTS);
 	for (i = 0; i < facts->graph.nr_threads && dst->len < LINES_MAX_BYTES; i++) {
 		t = &facts->graph.threads[i];
-		if (!t->helper && t->kind != WAIT_NONE && (!t->live || t->kind > WAIT_KERNEL))
+		if (!t->helper && !(facts->graph.is_job && t->of_library) && t->kind != WAIT_NONE &&
+		    (!t->live || t->kind > WAIT_KERNEL))
 			line_add(dst, facts, i);
 	}
 }

@@ -283,6 +283,37 @@ def spins_in_child():
     child.join()
 
 
+def touches():
+    while True:
+        bytearray(1 << 24)
+
+
+def spins_beside():
+    """The other child is busy in one line, too, but has page faults."""
+    children = [multiprocessing.Process(target=way) for way in (touches, spins)]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join()
+
+
+def first_doubtful():
+    """A wait with a time limit; after some time the other child hangs."""
+    def hangs():
+        end = time.monotonic() + float(sys.argv[2])
+        while time.monotonic() < end:
+            time.sleep(0.1)
+        queue.Queue().get()  # waits
+    lock = threading.Lock()
+    lock.acquire()
+    children = [multiprocessing.Process(target=way) for way in (lambda: lock.acquire(timeout=1000), hangs)]
+    for child in children:
+        child.start()
+    ready()
+    for child in children:
+        child.join()
+
+
 def computes():
     """It spins in many lines in turn."""
     code = "".join("for n in range(20000): pass\n" for line in range(60))
