@@ -356,12 +356,14 @@ static bool is_same_place(const char *first, const char *next)
 	const char *line = strrchr(first, ':');
 	size_t before = line ? (size_t)(line + 1 - first) : 0;
 	char *rest, *next_rest;
-	long lines;
+	unsigned long number, next_number;
 
 	if (!line || strncmp(first, next, before) != 0)
 		return !strcmp(first, next);
-	lines = strtol(first + before, &rest, 10) - strtol(next + before, &next_rest, 10);
-	return labs(lines) <= BUSY_LINES && !strcmp(rest, next_rest);
+	number = strtoul(first + before, &rest, 10);
+	next_number = strtoul(next + before, &next_rest, 10);
+	return (number > next_number ? number - next_number : next_number - number) <= BUSY_LINES &&
+	       !strcmp(rest, next_rest);
 }
 
 static bool is_same(const struct stall *first, const struct stall *next)
