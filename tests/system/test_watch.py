@@ -264,6 +264,22 @@ def exit_code(context):
 
 
 @test()
+def of_new_workers(context):
+    """A Ray worker that has no title yet ends in order with exit code 1, and with no other one."""
+    script = os.path.join(context.dir, "ray", "_private", "workers", "default_worker.py")
+    os.makedirs(os.path.dirname(script))
+    with open(script, "w", encoding="ascii") as file:
+        file.write("import sys\nsys.stdin.readline()\nsys.exit(int(sys.argv[1]))\n")
+    workers = {code: context.spawn(["/usr/bin/python3", script, str(code)], stdin=subprocess.PIPE) for code in (1, 3)}
+    watch = Watch(context, *(word for worker in workers.values() for word in ("-p", worker.pid)))
+    for worker in workers.values():
+        go(worker)
+    watch.wait("all watched")
+    watch.end(stop=False).only(workers[3].pid)
+    check(watch.counted() == (1, 1), watch.log())
+
+
+@test()
 def by_name(context):
     """--comm: also a program that starts later, and none of another name."""
     name = shutil.copy(context.helper("deaths", "deaths.c", "-pthread", "-DTARGET_MAIN"),

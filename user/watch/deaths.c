@@ -33,6 +33,7 @@
 struct names {
 	char program[sizeof(((struct watched *)NULL)->program)];
 	char script[sizeof(((struct watched *)NULL)->script)];
+	bool ray_worker;
 };
 
 static uint32_t own_pid_of(const struct deaths *deaths, uint32_t pid)
@@ -62,6 +63,7 @@ static struct names names_read(const struct deaths *deaths, uint32_t pid)
 	title_cut(names.program, sizeof(names.program), program, strlen(program));
 	if (ray_role_script(names.script, sizeof(names.script), argv, (size_t)len))
 		names.script[0] = '\0';
+	names.ray_worker = ray_role_of_argv(argv, (size_t)len) == RAY_ROLE_WORKER;
 	return names;
 }
 
@@ -73,6 +75,7 @@ static struct watched *named(struct deaths *deaths, const struct bpfprof_task_id
 	if (w && names->program[0]) {
 		memcpy(w->program, names->program, sizeof(w->program));
 		memcpy(w->script, names->script, sizeof(w->script));
+		w->ray_worker = names->ray_worker;
 	}
 	return w;
 }
@@ -438,7 +441,7 @@ static void ended(struct deaths *deaths, const struct bpfprof_task_id *task,
 	facts.pid = task->pid;
 	facts.status = end->status;
 	facts.ts_ns = end->ts_ns;
-	facts.ray = labels.title;
+	facts.ray = labels.title || (w && w->ray_worker);
 	facts.taken = is_taken(deaths, end, &labels);
 	facts.helper = parent_wanted && is_helper(deaths, task, end, process);
 	kind = death_judge(&facts, &by);

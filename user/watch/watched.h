@@ -27,6 +27,7 @@ struct watched {
 	struct process_key key;
 	char program[32]; /* the base name of its first argument; "": not known */
 	char script[64]; /* the script, if it is an interpreter */
+	bool ray_worker; /* by its arguments: it may have no title yet */
 	bool wanted; /* the filters want it */
 	bool found_ended; /* it is gone, but its exit event was lost, or has not come yet */
 	struct death_facts *facts; /* signals of others; NULL: none */
