@@ -10,6 +10,7 @@ import subprocess
 import time
 
 import pythons
+from gpu_truth import fakes
 from harness import ROOT, check, descendants, test
 from test_loop import mount, silence
 
@@ -156,6 +157,38 @@ def of_ranks(context):
     processes = [stalls(context, "launcher", *case) for case in expected]
     for (case, regex), text in zip(expected.items(), settled(context, processes)):
         check(re.match(regex, text), "%s: %s" % (case, text))
+
+
+@test()
+def of_nccl(context):
+    """Ranks in ncclAllReduce wait for the one that is elsewhere, if that can go on."""
+    where = fakes(context)
+    script = os.path.join(where.folder, "nccl_ranks.py")
+    waits = {}
+    with open(script, encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            name = re.match(r"def (\w+)", line)
+            waits["last"] = name[1] if name else waits.get("last")
+            if line.endswith("# waits\n"):
+                waits[waits["last"]] = r"%s \(nccl_ranks\.py:%d\)" % (waits["last"], number)
+    reduces = r"ncclAllReduce of 4\.1 kB"
+    expected = {
+        "augments": r"Stalled: rank 0 \(pid \d+\) has waited \S+ s for %s in %s; rank 1 \(pid \d+\) is in %s and waits for %s, "
+                    r"rank 2 \(pid \d+\) is in %s and waits for a lock" % (
+                        reduces, waits["step"], waits["step"], reduces, waits["augment"]),
+        "reduces": r"Stalled: rank 0 .* for %s in .*; rank 1 .*, rank 2 \(pid \d+\) is in %s and waits for %s" % (
+            reduces, waits["step"], reduces),
+        "works": "Alive: "}
+    for way, regex in expected.items():
+        ranks = [begin(context, ["/usr/bin/python3", script, one, where.folder],
+                       env={"RANK": str(rank), "WORLD_SIZE": "3"}) for rank, one in enumerate(["reduces", "reduces", way])]
+        time.sleep(1.2)
+        run = context.bpfprof("dump", "--waits", "--stall", "1s", *(word for one in ranks for word in ("-p", one.pid)))
+        text = run.expect(0).out.decode("utf-8").split("\n", 1)[0]
+        check(re.match(regex, text), "%s: %s" % (way, text))
+        context.note(text)
+        for one in ranks:
+            end(one)
 
 
 @test()

@@ -43,7 +43,8 @@ STEPS = [
     ("gpu_calls", "g++", "gpu_calls.cpp", ["-pthread", "-ldl"]),
     ("gpu_gaps", "g++", "gpu_gaps.cpp", ["-ldl"]),
 ]
-SCRIPTS = ["gpu_calls.py", "gpu_gaps.py", "gpu_history.py", "gpu_waits.py", "nccl_arguments.py"]
+SCRIPTS = ["gpu_calls.py", "gpu_gaps.py", "gpu_history.py", "gpu_waits.py", "nccl_arguments.py",
+           "nccl_ranks.py"]
 
 
 class Unavailable(Exception):
