@@ -59,7 +59,7 @@ HOSTBPF_OBJ := $(HOSTBPF_SRC:%.c=$(B)/%.o)
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .PHONY: all standins library test-programs deps demo check check-heavy prepare-heavy unit unit-unsanitized hostbpf system \
-	system-beside system-measured kernels fuzz-smoke fuzz bench soak lint format layouts image counters \
+	system-beside system-measured kernels fuzz-smoke fuzz bench soak soak-alarms lint format layouts image counters \
 	install uninstall clean help vmlinux
 all: $(B)/bpfprof
 library: $(LIB)
@@ -168,6 +168,7 @@ fuzz: ; @tests/fuzz/run $(FUZZ)
 fuzz-smoke: ; @FUZZ_SECONDS=4 tests/fuzz/run
 bench: all ; @tests/bench/run
 soak: all ; @tests/soak/run $(SOAK_MINUTES)
+soak-alarms: all ; @tests/soak/alarms $(SOAK_MINUTES)
 image: all $(if $(shell command -v $(MUSL_CC)),standins) ; @deploy/image/build --program $(B)/bpfprof
 lint: all $(patsubst %,$(B)/%.ok,$(wildcard bpf/*.bpf.h bpf/*/*.bpf.h)) ; @B=$(B) tests/lint
 format: ; @git ls-files 'bpf/*.[ch]' 'user/*.[ch]' 'tests/*.[ch]' 'standins/*.[ch]' | xargs clang-format -i
@@ -194,6 +195,7 @@ help:
 	'make PUSH=0       build without libcurl, daemon --push and --notify' \
 	'make bench        measure costs side by side with perf' \
 	'make soak         a daemon for two hours beside churn and attacks; SOAK_MINUTES=10' \
+	'make soak-alarms  watch --stall beside ordinary work for two hours: no alarm' \
 	'make image        the container image, $(B)/bpfprof-image.tar' \
 	'make install      PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)' \
 	'make counters     write the tables of docs/counters.md' \
