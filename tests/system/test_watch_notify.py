@@ -138,6 +138,26 @@ def of_a_pod(context):
           len(body["container_id"]) >= 32, body)
 
 
+@test(modes=CAPS, lock="pods")
+def of_a_pod_that_hangs(context):
+    """The same of a process that hangs there: its sentence, its pod, and the count by pod."""
+    namespace = "hangs-%d" % os.getpid()
+    containerd = containers.start(context)
+    layer = containers.base_layer()
+    layer.program(context.helper("stalls", "stalls.c", "-pthread"), "/app/stalls")
+    server = Server(context)
+    daemon = notifying(context, server, "--stall", "2s", "--pod", namespace + "/*", listen="127.0.0.1:0")
+    containerd.run(containerd.image("stalls", [layer]), ["/app/stalls", "mutexes"], pod=containers.Pod("hangs-0", namespace))
+    [body] = [json.loads(request.body) for request in server.wait(1, 60)]
+    counted = figures(daemon)
+    check(counted['bpfprof_pod_stalls_total{watched_pod="%s/hangs-0"}' % namespace] == 1, "%s" % counted)
+    check(daemon.end() == 0, "it failed")
+    [line] = daemon.said("process stalled")
+    check(body["event"] == "stall" and body["why"] == line["why"] and "stalls (pid " in line["why"] and
+          body["namespace"] == namespace and body["pod"] == "hangs-0" and len(body["container_id"]) >= 32 and
+          body["folder"] == line["folder"] and "hangs-0" in line["folder"], "%s %s" % (body, line))
+
+
 @test(modes=CAPS)
 def busy_at_first(context):
     """503, 503, then a redirect and 200: the same text again, later each time. 400 drops it."""

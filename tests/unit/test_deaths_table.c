@@ -181,11 +181,11 @@ static uint64_t count_of(const struct death_counts *counts, const char *reason, 
 	return nr;
 }
 
-static const struct death_pod *pod_of(const struct death_counts *counts, const char *name)
+static const struct pod_count *pod_of(const struct death_counts *counts, const char *name)
 {
-	for (size_t i = 0; i < counts->nr_pods; i++)
-		if (!strcmp(counts->pods[i].pod, name))
-			return &counts->pods[i];
+	for (size_t i = 0; i < counts->pods.nr; i++)
+		if (!strcmp(counts->pods.rows[i].pod, name))
+			return &counts->pods.rows[i];
 	return NULL;
 }
 
@@ -222,14 +222,14 @@ Test(deaths_table, pods)
 	char name[32];
 
 	die_in(&counts, "", "");
-	cr_expect_eq(counts.nr_pods, 0);
-	for (int i = 0; i < DEATH_COUNTS_MAX_PODS; i++) {
+	cr_expect_eq(counts.pods.nr, 0);
+	for (int i = 0; i < POD_COUNTS_MAX; i++) {
 		snprintf(name, sizeof(name), "trainer-%d", i);
 		die_in(&counts, "ml", name);
 	}
 	die_in(&counts, "ml", "trainer-0");
 	die_in(&counts, "m\"l", "a\\\n");
-	cr_expect_eq(counts.nr_pods, DEATH_COUNTS_MAX_PODS);
+	cr_expect_eq(counts.pods.nr, POD_COUNTS_MAX);
 	cr_assert_not_null(pod_of(&counts, "ml/trainer-0"));
 	cr_expect_eq(pod_of(&counts, "ml/trainer-0")->nr, 2);
 	cr_expect_null(pod_of(&counts, "ml/trainer-1"));

@@ -372,12 +372,8 @@ void daemon_deaths_metrics(struct buf *dst, const struct daemon *daemon)
 	for (i = 0; i < counts->nr; i++)
 		buf_printf(dst, "bpfprof_deaths_total{signal=\"%s\",by=\"%s\"} %" PRIu64 "\n",
 			   counts->rows[i].reason, counts->rows[i].by, counts->rows[i].nr);
-	buf_add_str(dst,
-		    "# HELP bpfprof_pod_deaths_total The same by pod, of the 128 pods with the "
-		    "last deaths.\n# TYPE bpfprof_pod_deaths_total counter\n");
-	for (i = 0; i < counts->nr_pods; i++)
-		buf_printf(dst, "bpfprof_pod_deaths_total{watched_pod=\"%s\"} %" PRIu64 "\n",
-			   counts->pods[i].pod, counts->pods[i].nr);
+	pod_counts_metric(dst, &counts->pods, "bpfprof_pod_deaths_total",
+			  "The same by pod, of the 128 pods with the last deaths.");
 	buf_printf(dst,
 		   "# HELP bpfprof_deaths_not_written_total Deaths without a folder.\n"
 		   "# TYPE bpfprof_deaths_not_written_total counter\n"

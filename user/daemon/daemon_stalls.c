@@ -217,6 +217,8 @@ static void child_start(struct daemon *daemon, uint64_t now_ns, bool write)
 		process ? sampler_container(&daemon->sampler, process) : NULL;
 
 	stalls->wall_ns = time_wall_ns() - (now_ns - stalls->stall.found_ns);
+	if (container && stalls->stall.verdict != WAIT_VERDICT_SUSPECT)
+		pod_counts_add(&stalls->pods, container->namespace, container->pod);
 	stalls->folder = (struct buf){ .max = NAME_MAX };
 	stall_folder_name(&stalls->folder, &stalls->stall, container ? container->pod : NULL,
 			  stalls->wall_ns);
@@ -299,4 +301,6 @@ void daemon_stalls_metrics(struct buf *dst, const struct daemon *daemon)
 		"bpfprof_stalls_not_written_total %" PRIu64 "\n",
 		stalls->seen.nr_stalls, stalls->seen.nr_suspects, stalls->nr_active,
 		stalls->nr_not_written);
+	pod_counts_metric(dst, &stalls->pods, "bpfprof_pod_stalls_total",
+			  "Stalls by pod, of the 128 pods with the last ones.");
 }
