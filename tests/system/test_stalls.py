@@ -184,8 +184,8 @@ def of_nccl(context):
                        env={"RANK": str(rank), "WORLD_SIZE": "3"}) for rank, one in enumerate(["reduces", "reduces", way])]
         time.sleep(1.2)
         run = context.bpfprof("dump", "--waits", "--stall", "1s", *(word for one in ranks for word in ("-p", one.pid)))
-        text = run.expect(0).out.decode("utf-8").split("\n", 1)[0]
-        check(re.match(regex, text), "%s: %s" % (way, text))
+        text, reason = run.expect(0).out.decode("utf-8").split("\n")[:2]
+        check(re.match(regex, text) and reason == ("" if way == "works" else "Reason: collective"), "%s: %s %s" % (way, text, reason))
         context.note(text)
         for one in ranks:
             end(one)
@@ -271,11 +271,11 @@ class Watch:
 @test(long=True)
 def watched(context):
     """watch finds stalls by itself, within the time-out and 15 seconds; its page begins with the sentence."""
-    ways = ["locks", "two_pipes", "child_full_pipe", "stopped", "async_locks"]
+    ways = {"locks": "lock", "two_pipes": "process", "child_full_pipe": "process", "stopped": "stopped", "async_locks": "lock"}
     processes = {way: stalls(context, way) for way in ways}
     watches = {way: Watch(context, way, process) for way, process in processes.items()}
     seconds = {}
-    while len(seconds) < len(ways) and time.monotonic() < watches[ways[-1]].begun + 60:
+    while len(seconds) < len(ways) and time.monotonic() < watches["async_locks"].begun + 60:
         for way, watch in watches.items():
             if way not in seconds and watch.folders():
                 seconds[way] = time.monotonic() - watch.begun
@@ -291,7 +291,8 @@ def watched(context):
             with open(os.path.join(folder, name), encoding="utf-8") as file:
                 texts[name] = file.read()
         check(texts["summary.txt"].startswith(line + ".\n"), texts["summary.txt"])
-        check("no page fault" in texts["summary.txt"] and "Waits:\n" in texts["summary.txt"], texts["summary.txt"])
+        check("no page fault" in texts["summary.txt"] and "\n\nWaits:\n" in texts["summary.txt"] and
+              re.search(r"^reason +%s$" % ways[way], texts["summary.txt"], re.MULTILINE), texts["summary.txt"])
         for number in (1, 2):
             check(texts["dump-%d.txt" % number].startswith("Stalled: stalls.py (pid %d)" % processes[way].pid) and
                   "\nProcess %d: " % processes[way].pid in texts["dump-%d.txt" % number], texts["dump-%d.txt" % number])
@@ -366,5 +367,7 @@ def watched_busy(context):
         check(len(found_lines) == (way in busy) and all(re.match(place, line) for line in found_lines), "%s" % lines)
     check("(pid %d)" % processes["spins"].pid in lines["spins"][0] and
           "(pid %d)" % processes["spins_in_child"].pid not in lines["spins_in_child"][0], "%s" % lines)
+    with open(os.path.join(watches["spins"].folders()[0], "summary.txt"), encoding="utf-8") as file:
+        check(re.search(r"^reason +busy$", file.read(), re.MULTILINE), "reason")
     check(not plain.end(), "it found something without --stall-busy")
     context.note(", ".join("%s %.1f s" % pair for pair in seconds.items()))

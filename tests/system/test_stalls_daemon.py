@@ -126,7 +126,7 @@ def of_ranks(context):
                                    "Connection: close\r\n\r\n" % (line["folder"], name, TOKEN)).encode()).partition(b"\r\n\r\n")
         check(b" 200 " in head and place.encode() in body, "%s %s" % (head, body))
     metrics = metrics_of(get(port, "/metrics")[2])
-    check(metrics["bpfprof_stalls_total"] >= 2 and metrics["bpfprof_stalls_active"] >= 2, "%s" % metrics)
+    check(metrics['bpfprof_stalls_total{reason="lock"}'] >= 2 and metrics["bpfprof_stalls_active"] >= 2, "%s" % metrics)
     for job in (stalled, child):
         job.kill()
     daemon.wait("stall is over: the process goes on, or has ended", 2, 30)

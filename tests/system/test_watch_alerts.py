@@ -90,7 +90,8 @@ def over_time(context):
         'bpfprof_deaths_total{signal="SIGSEGV",by="self",node="n1"}': "_x30 1x29 2x29 _x20 1x30",
         'bpfprof_pod_deaths_total{watched_pod="ml/a",node="n1"}': "_x30 1x29 2x29 _x20 1x30",
         'bpfprof_deaths_not_written_total{node="n1"}': "0x75 5x75",
-        'bpfprof_stalls_total{node="n1"}': "0x64 1x85",
+        'bpfprof_stalls_total{node="n1",reason="lock"}': "0x64 1x85",
+        'bpfprof_stalls_total{node="n1",reason="disk"}': "0x150",
         'bpfprof_pod_stalls_total{watched_pod="ml/b",node="n1"}': "_x64 1x85",
         'bpfprof_notify_dropped_total{node="n1",reason="refused"}': "0x130 1x20",
         'bpfprof_notify_dropped_total{node="n1",reason="gone"}': "0x150",
@@ -103,7 +104,7 @@ def over_time(context):
     down = [alert("BpfprofDown", container="bpfprof", namespace="bpfprof", node="n2")]
     more = [alert("BpfprofDeathsNotWritten", node="n1")]
     dropped = [alert("BpfprofNotificationsDropped", node="n1")]
-    stalled = [alert("BpfprofProcessStalled", node="n1"), alert("BpfprofPodStalled", watched_pod="ml/b", node="n1")]
+    stalled = [alert("BpfprofProcessStalled", node="n1", reason="lock"), alert("BpfprofPodStalled", watched_pod="ml/b", node="n1")]
     wanted = [at(29), at(31, *one), at(39, *one), at(45), at(59), at(62, *one), at(72, *stalled), at(75), at(78, *more), at(95),
               at(113, *one), at(125), at(133, *dropped), at(149, *down)]
     tests = []

@@ -363,7 +363,9 @@ static int waits_write(struct dumping *dumping, struct buf *out)
 	}
 	verdict = wait_judge(facts, dumping->options->stall.busy, &root);
 	wait_sentence(out, facts, verdict, root);
-	buf_add_str(out, "\n\n");
+	buf_add_char(out, '\n');
+	wait_reason_line(out, facts, root);
+	buf_add_char(out, '\n');
 	wait_lines(out, facts);
 	buf_add_char(out, '\n');
 	return 0;

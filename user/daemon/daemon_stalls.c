@@ -89,6 +89,7 @@ static void stall_log(const struct stall *stall, const struct buf *folder)
 {
 	const struct log_field fields[] = {
 		{ .key = "why", .text = stall->sentence },
+		{ .key = "reason", .text = wait_reasons[stall->reason] },
 		{ .key = "pid", .number = stall->pid },
 		{ .key = "folder", .text = folder->data },
 	};
@@ -133,6 +134,8 @@ static void stall_send(struct daemon *daemon, const struct stall *stall, uint64_
 	if (!daemon->options->notify.url || stall->verdict == WAIT_VERDICT_SUSPECT)
 		return;
 	notify_begin(daemon, &text, stall->over ? "stall_over" : "stall", stall->sentence, wall_ns);
+	if (!stall->over)
+		notification_text(&text, "reason", wait_reasons[stall->reason]);
 	json_key_number(&text, "pid", stall->pid);
 	if (process)
 		labels_add(&text, daemon, process);
@@ -282,14 +285,17 @@ void daemon_stalls_end(struct daemon *daemon)
 void daemon_stalls_metrics(struct buf *dst, const struct daemon *daemon)
 {
 	const struct daemon_stalls *stalls = &daemon->stalls;
+	unsigned int i;
 
 	if (!daemon->options->capture.session.deaths)
 		return;
+	buf_add_str(dst, "# HELP bpfprof_stalls_total Stalls of watched processes, by what they "
+			 "wait for.\n# TYPE bpfprof_stalls_total counter\n");
+	for (i = 0; i < WAIT_NR_REASONS; i++)
+		buf_printf(dst, "bpfprof_stalls_total{reason=\"%s\"} %" PRIu64 "\n",
+			   wait_reasons[i], stalls->seen.nr_of_reason[i]);
 	buf_printf(
 		dst,
-		"# HELP bpfprof_stalls_total Stalls of watched processes.\n"
-		"# TYPE bpfprof_stalls_total counter\n"
-		"bpfprof_stalls_total %" PRIu64 "\n"
 		"# HELP bpfprof_stalls_suspected_total Processes that may be stalled.\n"
 		"# TYPE bpfprof_stalls_suspected_total counter\n"
 		"bpfprof_stalls_suspected_total %" PRIu64 "\n"
@@ -299,8 +305,7 @@ void daemon_stalls_metrics(struct buf *dst, const struct daemon *daemon)
 		"# HELP bpfprof_stalls_not_written_total Stalls without a folder.\n"
 		"# TYPE bpfprof_stalls_not_written_total counter\n"
 		"bpfprof_stalls_not_written_total %" PRIu64 "\n",
-		stalls->seen.nr_stalls, stalls->seen.nr_suspects, stalls->nr_active,
-		stalls->nr_not_written);
+		stalls->seen.nr_suspects, stalls->nr_active, stalls->nr_not_written);
 	pod_counts_metric(dst, &stalls->pods, "bpfprof_pod_stalls_total",
 			  "Stalls by pod, of the 128 pods with the last ones.");
 }

@@ -122,21 +122,17 @@ int stall_check_start(struct stall_check *check, const uint32_t *pids, size_t nr
 	return 0;
 }
 
-int stall_check_take(struct stall_check *check, char line[STALL_SENTENCE_BYTES], int *ret_fd)
+int stall_check_take(struct stall_check *check, char text[STALL_SENTENCE_BYTES], int *ret_fd)
 {
 	ssize_t n;
-	char *end;
 
 	if (time_monotonic_ns() > check->end_ns)
 		kill(check->child, SIGKILL);
 	if (!waitpid(check->child, NULL, WNOHANG))
 		return -EAGAIN;
 	check->child = 0;
-	n = pread(check->fd, line, STALL_SENTENCE_BYTES - 1, 0);
-	line[n > 0 ? n : 0] = '\0';
-	end = strchr(line, '\n');
-	if (end)
-		*end = '\0';
+	n = pread(check->fd, text, STALL_SENTENCE_BYTES - 1, 0);
+	text[n > 0 ? n : 0] = '\0';
 	*ret_fd = check->fd;
 	return 0;
 }

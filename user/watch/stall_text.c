@@ -33,11 +33,11 @@ static void waits_add(struct buf *dst, int dump)
 	char *begin, *end;
 	ssize_t n = text ? pread(dump, text, WAITS_BYTES, 0) : 0;
 
-	begin = n > 0 ? strchr(text, '\n') : NULL;
+	begin = n > 0 ? strstr(text, "\nWaits:\n") : NULL;
 	if (!begin)
 		return;
+	begin++;
 	end = strstr(begin, "\nProcess ");
-	begin += strspn(begin, "\n");
 	buf_add(dst, begin, end && end > begin ? (size_t)(end - begin) : strlen(begin));
 }
 
@@ -52,6 +52,7 @@ void stall_summary(struct buf *dst, const struct stall *stall, uint64_t wall_ns,
 	line_add(dst, "silent since", wall_ns - silent_ns);
 	buf_printf(dst, ", for %s: no page fault, and no byte read or written\n",
 		   units_ns(silent, silent_ns));
+	buf_printf(dst, "%-14s%s\n", "reason", wait_reasons[stall->reason]);
 	buf_printf(dst, "%-14s%s\n", "files",
 		   "dump-1.txt and dump-2.txt have the stacks, ten seconds apart");
 	samples_row(dst, store, stall->pid, wall_ns - silent_ns);

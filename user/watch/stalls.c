@@ -381,10 +381,12 @@ static void stall_report(struct stalls *stalls, struct stall_process *of,
 {
 	of->found->was_suspect = subject->subject != WAIT_VERDICT_ALIVE;
 	subject->subject = of->found->verdict;
-	if (of->found->verdict == WAIT_VERDICT_SUSPECT)
+	if (of->found->verdict == WAIT_VERDICT_SUSPECT) {
 		stalls->nr_suspects++;
-	else
+	} else {
 		stalls->nr_stalls++;
+		stalls->nr_of_reason[of->found->reason]++;
+	}
 	ready_add(stalls, of->found);
 	found_drop(stalls, of);
 }
@@ -417,12 +419,14 @@ static void check_take(struct stalls *stalls, uint64_t now_ns)
 			     *subject;
 	char line[STALL_SENTENCE_BYTES];
 	struct stall next;
-	unsigned int nr_checks;
+	unsigned int nr_checks, reason;
 	int fd;
 
 	if (stall_check_take(&stalls->check, line, &fd))
 		return;
 	stalls->nr_failed += !line[0];
+	reason = wait_reason_of(line);
+	line[strcspn(line, "\n")] = '\0';
 	log_debug("stall check of pid %u: %s", stalls->check_of.pid, line);
 	if (!of || !line_read(stalls, line, now_ns, &next, &subject) ||
 	    subject->subject == next.verdict || (of->found && !is_same(of->found, &next)) ||
@@ -431,6 +435,7 @@ static void check_take(struct stalls *stalls, uint64_t now_ns)
 		check_end(stalls, of, now_ns);
 		return;
 	}
+	of->found->reason = reason;
 	nr_checks = next.verdict == WAIT_VERDICT_BUSY ? BUSY_CHECKS : CHECKS;
 	if (next.nr_seen == nr_checks)
 		stall_report(stalls, of, subject);

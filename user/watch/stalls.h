@@ -43,6 +43,7 @@ struct stall_owner {
 struct stall {
 	bool over; /* the process goes on, or has ended: no sentence, and no dumps */
 	enum wait_verdict verdict; /* SUSPECT: the evidence is not enough */
+	unsigned int reason; /* index of wait_reasons */
 	bool was_suspect; /* it was reported as a suspicion before, whose end is not reported */
 	unsigned int nr_seen; /* checks that found it */
 	uint32_t pid; /* as bpfprof sees it */
@@ -88,6 +89,7 @@ struct stalls {
 	size_t nr_ready;
 	uint64_t next_ns;
 	uint32_t round;
+	uint64_t nr_of_reason[WAIT_NR_REASONS]; /* of nr_stalls */
 	uint64_t nr_stalls, nr_suspects, nr_failed, nr_full, nr_dropped;
 };
 

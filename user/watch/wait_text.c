@@ -28,17 +28,49 @@ static const char *const verdict_words[] = {
 	[WAIT_VERDICT_BUSY] = "Busy: ",
 };
 
-enum wait_verdict wait_verdict_of(const char *line, const char **ret_sentence)
+const char *const wait_reasons[WAIT_NR_REASONS] = { "busy", "sleep",   "stopped",    "disk",
+						    "lock", "process", "collective", "other" };
+#define REASON "\nReason: "
+
+void wait_reason_line(struct buf *dst, const struct wait_facts *facts, uint32_t root)
+{
+	static const uint8_t reasons[] = {
+		[WAIT_NONE] = 0,    [WAIT_OUTSIDE] = 7, [WAIT_TIME] = 1,
+		[WAIT_STOPPED] = 2, [WAIT_KERNEL] = 3,	[WAIT_LOCK] = 4,
+		[WAIT_SHARED] = 4,  [WAIT_ENDS] = 5,	[WAIT_COLLECTIVE] = 6,
+	};
+
+	if (root != WAIT_NOBODY)
+		buf_printf(dst, "%s%s\n", REASON + 1,
+			   wait_reasons[reasons[facts->graph.threads[root].kind]]);
+}
+
+unsigned int wait_reason_of(const char *text)
+{
+	const char *at = strchr(text, '\n');
+	unsigned int i;
+	size_t len;
+
+	for (i = 0; at && text_begins(at, REASON) && i < WAIT_NR_REASONS - 1; i++) {
+		len = strlen(wait_reasons[i]);
+		if (!strncmp(at + strlen(REASON), wait_reasons[i], len) &&
+		    at[strlen(REASON) + len] == '\n')
+			return i;
+	}
+	return WAIT_NR_REASONS - 1;
+}
+
+enum wait_verdict wait_verdict_of(const char *text, const char **ret_sentence)
 {
 	size_t i;
 
 	for (i = 0; i < sizeof(verdict_words) / sizeof(verdict_words[0]); i++) {
-		if (!text_begins(line, verdict_words[i]))
+		if (!text_begins(text, verdict_words[i]))
 			continue;
-		*ret_sentence = line + strlen(verdict_words[i]);
+		*ret_sentence = text + strlen(verdict_words[i]);
 		return (enum wait_verdict)i;
 	}
-	*ret_sentence = line;
+	*ret_sentence = text;
 	return WAIT_VERDICT_ALIVE;
 }
 

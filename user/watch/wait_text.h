@@ -22,8 +22,16 @@ enum wait_verdict wait_judge(struct wait_facts *facts, bool busy, uint32_t *ret_
 /* A line that begins with "Stalled: ", "Suspect: ", "Busy: " or "Alive: ", and has no end. */
 void wait_sentence(struct buf *dst, const struct wait_facts *facts, enum wait_verdict verdict,
 		   uint32_t root);
-/* Of such a line. *ret_sentence: what follows. */
-enum wait_verdict wait_verdict_of(const char *line, const char **ret_sentence);
+/* "Reason: " and one of the words, and a newline: what the thread of the sentence waits for. Nothing without one. */
+void wait_reason_line(struct buf *dst, const struct wait_facts *facts, uint32_t root);
+
+/* Of the text that begins with both lines. *ret_sentence: what follows the verdict. */
+enum wait_verdict wait_verdict_of(const char *text, const char **ret_sentence);
+/* The index of the reason; that of "other": it has none. */
+unsigned int wait_reason_of(const char *text);
+#define WAIT_NR_REASONS 8
+extern const char *const wait_reasons[WAIT_NR_REASONS];
+
 /* The lines of the threads that wait for others, and of the stuck ones. */
 void wait_lines(struct buf *dst, const struct wait_facts *facts);
 
