@@ -47,8 +47,8 @@ const struct flag push_flags[] = {
 };
 
 const struct flag notify_flags[] = {
-	{ "notify", "URL", "--watch: send each death there too, as JSON (HTTP POST)", FLAG_TEXT,
-	  AT(url) },
+	{ "notify", "URL", "--watch: send each death and stall there, too, as JSON\n(HTTP POST)",
+	  FLAG_TEXT, AT(url) },
 	{ "notify-token-file", "FILE", "a bearer token for it", FILE_ROW(bearer_file) },
 	{ "notify-ca-file", "FILE", "certificates that it is trusted by, instead of the\nsystem's",
 	  FILE_ROW(ca_file) },
