@@ -266,7 +266,7 @@ static void jobs_find(struct stalls *stalls)
 }
 
 /* Does a check or a stall of the job exist already? A suspicion of one process hides no stall of others. */
-static bool job_is_busy(const struct stalls *stalls, uint64_t job)
+static bool job_has_stall(const struct stalls *stalls, uint64_t job)
 {
 	const struct stall_process *p;
 
@@ -310,7 +310,7 @@ static void check_start(struct stalls *stalls, struct stall_process *of, uint64_
 	size_t nr = 0;
 
 	jobs_find(stalls);
-	if (of->ignored || (!of->found && job_is_busy(stalls, of->job))) {
+	if (of->ignored || (!of->found && job_has_stall(stalls, of->job))) {
 		of->ask_ns = now_ns + stalls->options->after_ns;
 		return;
 	}
