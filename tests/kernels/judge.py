@@ -71,14 +71,13 @@ class Recording:
 
     @property
     def lost(self):
-        """What is lost, but for the starts and ends of processes that no kernel from 7.0 on always tells.
-
-        There a program can be preempted, and meanwhile the kernel does not run it again on that CPU.
+        """Lost records by reason. From 7.0 on, the kernel may interrupt a program for another thread, and then does not run it
+        for that thread on the same CPU: `program_not_run` counts these starts and ends of processes, and is no fault.
         """
-        told = {reason: n for reason, n in (self.number("lost") or {}).items() if n}
+        reasons = {reason: n for reason, n in (self.number("lost") or {}).items() if n}
         if self.preempts:
-            told.pop("program_not_run", None)
-        return told
+            reasons.pop("program_not_run", None)
+        return reasons
 
     @property
     def samples(self):

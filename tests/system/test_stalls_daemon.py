@@ -7,10 +7,11 @@ import os
 import re
 import secrets
 import signal
+import subprocess
 import time
 
 from daemons import Daemon, ask, get, metrics_of, token_file
-from harness import check, test
+from harness import Skip, check, test
 from test_push import Server
 
 BESIDE = True
@@ -149,3 +150,30 @@ def of_ranks(context):
     check(command, text)
     shown = context.bpfprof(*command[1].split()).expect(0).text
     check("before (stalled.py)" in shown and "work (works.py)" not in shown, shown)
+
+
+@test(long=True)
+def on_a_frozen_disk(context):
+    """The disk of the daemon's folder does not answer: the stall is reported without a folder, and the metrics go on."""
+    disk, image = context.scratch("disk"), context.path("image")
+    with open(image, "wb") as file:
+        file.truncate(64 << 20)
+    for argv in (["mkfs.ext4", "-q", image], ["mount", "-o", "loop", image, disk]):
+        if subprocess.run(argv, stderr=subprocess.DEVNULL, check=False).returncode:
+            raise Skip("no %s here" % " ".join(argv[:3]))
+    context.stack.callback(subprocess.run, ["umount", disk], check=False)
+    daemon = Daemon(context, "--watch", "--stall", "%ds" % STALL_S, output=os.path.join(disk, "out"), interval="1h",
+                    listen="127.0.0.1:0")
+    daemon.wait("sampling")
+    port = int(daemon.wait("listening")[0]["port"])
+    stalled = Job(context, "frozen", "hang")
+    context.stack.callback(subprocess.run, ["fsfreeze", "-u", disk], stderr=subprocess.DEVNULL, check=False)
+    subprocess.run(["fsfreeze", "-f", disk], check=True)
+    wait_for(lambda: stalls(daemon, stalled), daemon.lines, FOUND_S + 45)
+    [line] = stalls(daemon, stalled)
+    metrics = metrics_of(get(port, "/metrics")[2])
+    subprocess.run(["fsfreeze", "-u", disk], check=True)
+    numbers = [metrics["bpfprof_stalls_%s" % name] for name in ("not_written_total", "active")]
+    check("folder" not in line and min(numbers) >= 1, "%s %s" % (line, numbers))
+    stalled.kill()
+    check(daemon.end() == 0, "it failed")

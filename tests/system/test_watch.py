@@ -520,6 +520,33 @@ def daemon_subshells(context):
     check(mine == ["sh (pid %d, rank 7) exited with code 3" % process.pid], "%s" % mine)
 
 
+MANY = """
+import os, subprocess, sys, time
+for rank in range(int(sys.argv[1])):
+    subprocess.Popen(["sleep", "300"], env={"RANK": str(rank), "ROOM": "x" * 120000, "PATH": os.environ["PATH"]})
+print("ready", flush=True)
+time.sleep(300)
+"""
+
+
+@test(long=True)
+def daemon_of_many(context):
+    """At its start the daemon learns the ranks of all processes, though the reading of so many is over its share of the time."""
+    nr = 1500
+    launcher = context.spawn(["/usr/bin/python3", "-c", MANY, nr], stdout=subprocess.PIPE, start_new_session=True)
+    context.stack.callback(os.killpg, launcher.pid, signal.SIGKILL)
+    check(launcher.stdout.readline() == b"ready\n", "not ready")
+    daemon = Daemon(context, "--watch", "--stall", "0", listen="127.0.0.1:0")
+    port = int(daemon.wait("listening")[0]["port"])
+
+    def events(name):
+        return metrics_of(get(port, "/metrics")[2]).get('bpfprof_%s_events_total{event="%s"}' % tuple(name.split()), 0)
+    wait_for(lambda: events("environment with_rank_or_job") >= nr, "all ranks", 40)
+    check(events("walk deaths_processes_unread") == 0, "given up")
+    context.note("%d of %d put off at first" % (events("environment look_ups_deferred"), nr))
+    check(daemon.end() == 0, "it failed")
+
+
 @test()
 def daemon_of_pid(context):
     """With a filter: only its processes; the killer is in the log and in the metrics."""

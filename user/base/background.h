@@ -41,10 +41,8 @@ struct background_job {
 	const void *data; /* copied */
 	size_t bytes;
 	uint32_t key, tenant;
-	/*
-	 * If this key has jobs, and the job's own has none yet, the jobs of the latter come after them. 0: none
-	 */
-	uint32_t after;
+	uint32_t
+		after; /* a first job of its key runs after the present jobs of this one; 0: none */
 };
 
 /*

@@ -50,7 +50,7 @@ struct worker_steps {
 	struct gpu_probes *probes; /* probes that report windows, or NULL */
 	struct hash_table workers;
 	struct calls_room room;
-	uint64_t from_ns; /* what begins earlier is no step, unless it is a window */
+	uint64_t from_ns; /* a call that begins earlier is no step */
 	bool changed; /* some worker may have made its last step */
 	uint64_t nr_changes, nr_bad, nr_full, nr_forgotten, nr_no_room;
 	uint64_t nr_unread; /* processes that could not be read at the start */

@@ -44,7 +44,7 @@ void worker_steps_notify(struct worker_steps *all,
  */
 void worker_steps_windows(struct worker_steps *all, struct gpu_probes *probes);
 
-/* What begins before from_ns is no step, unless it is a window: the hooks that count calls were not ready. */
+/* A call that begins before from_ns is no step: the hooks that count calls were not attached yet. A window is one. */
 void worker_steps_from(struct worker_steps *all, uint64_t from_ns);
 
 /* Finds the workers that run already: the recording waits for their steps, too. */

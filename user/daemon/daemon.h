@@ -192,7 +192,6 @@ struct daemon_stalls {
 	uint64_t wall_ns; /* and when that was found */
 	struct buf folder; /* the name; empty: it has none */
 	struct pod_counts pods; /* stalls that are no suspicions */
-	uint64_t nr_active; /* stalls that have not ended */
 	uint64_t nr_not_written;
 };
 

@@ -26,9 +26,8 @@
 #include "ray/ray_role.h"
 #include "watch/notification.h"
 
-#define CHILD_NS                                                                                   \
-	(20 *                                                                                      \
-	 NS_PER_SECOND) /* a stall is not reported later because its folder cannot be written */
+/* A stall is not reported later than this because its folder cannot be written. */
+#define CHILD_NS (20 * NS_PER_SECOND)
 #define END_NS NS_PER_SECOND
 #define END_POLL_US 10000
 #define MAX_TEXT (1U << 20)
@@ -244,12 +243,10 @@ static void stall_take(struct daemon *daemon, uint64_t now_ns, bool write)
 	if (!stalls_take(&stalls->seen, stall))
 		return;
 	if (!stall->over) {
-		stalls->nr_active += !stall->was_suspect;
 		child_start(daemon, now_ns, write && !stalls->stuck);
 		return;
 	}
 	over_log(stall);
-	stalls->nr_active -= stalls->nr_active > 0;
 	stall_send(daemon, stall, time_wall_ns(), NULL);
 	stall_fini(stall);
 }
@@ -301,11 +298,11 @@ void daemon_stalls_metrics(struct buf *dst, const struct daemon *daemon)
 		"bpfprof_stalls_suspected_total %" PRIu64 "\n"
 		"# HELP bpfprof_stalls_active Stalls, also suspected ones, that have not ended.\n"
 		"# TYPE bpfprof_stalls_active gauge\n"
-		"bpfprof_stalls_active %" PRIu64 "\n"
+		"bpfprof_stalls_active %zu\n"
 		"# HELP bpfprof_stalls_not_written_total Stalls without a folder.\n"
 		"# TYPE bpfprof_stalls_not_written_total counter\n"
 		"bpfprof_stalls_not_written_total %" PRIu64 "\n",
-		stalls->seen.nr_suspects, stalls->nr_active, stalls->nr_not_written);
+		stalls->seen.nr_suspects, stalls_active(&stalls->seen), stalls->nr_not_written);
 	pod_counts_metric(dst, &stalls->pods, "bpfprof_pod_stalls_total",
 			  "Stalls by pod, of the 128 pods with the last ones.");
 }

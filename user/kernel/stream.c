@@ -41,8 +41,8 @@ static uint32_t tenant_of_pid(const struct stream *stream, uint32_t pid)
 }
 
 /*
- * Runs a job of a process in the background; if it has a parent, after the jobs of that. False: there is no room for it, or no background, so that
- * the caller does the work or does without.
+ * Runs a job of a process in the background, after the jobs of its parent (0: none). False: there is no room for it, or
+ * no background, so that the caller does the work or does without.
  */
 static bool post(struct stream *stream, background_fn fn, uint32_t pid, uint32_t parent,
 		 const void *data, size_t bytes)

@@ -35,8 +35,8 @@ static const struct flag dump_rows[] = {
 	  FLAG_DURATION, DUMP_AT(stall.after_ns), .initial = STALL_DEFAULT_NS,
 	  .refusal = STALL_REFUSAL },
 	{ "stall-busy", NULL,
-	  "with --waits: say where a process is busy of which\n"
-	  "nothing else can go on",
+	  "with --waits: report a process whose first thread runs\n"
+	  "while no other one can go on",
 	  FLAG_BOOL, DUMP_AT(stall.busy) },
 	FLAG_GROUP(host_root_flags, struct dump_options, host_root),
 	{ "verbose", NULL, "what each thread waits for; -vv libbpf's log too", FLAG_COUNT,

@@ -86,8 +86,8 @@ struct doctor_options {
 
 /* When do processes hang? */
 struct stall_options {
-	uint64_t
-		after_ns; /* the sleep_ns of watch/wait_graph.h; watch, daemon: silence until a check, 0: no checks */
+	/* dump: the sleep_ns of watch/wait_graph.h. watch, daemon: a process is checked after this silence; 0: none is. */
+	uint64_t after_ns;
 	bool busy; /* those that stay busy in one place, too */
 };
 

@@ -542,8 +542,8 @@ int deaths_start(struct deaths *deaths)
 		       : 0;
 }
 
-/* False: it cannot be read now, as reading is over its share of the time, or takes too long. */
-static bool learn_pid(struct deaths *deaths, uint32_t pid)
+/* -EAGAIN: reading has used up its share of the time. Other errors: the process cannot be read. */
+static int learn_pid(struct deaths *deaths, uint32_t pid)
 {
 	struct thread_reader *reader = &deaths->sampler->reader;
 	const struct process *process;
@@ -554,31 +554,31 @@ static bool learn_pid(struct deaths *deaths, uint32_t pid)
 		err = walker_learn(&reader->walker, pid, time_monotonic_ns(), NULL);
 	process = processes_find(reader->processes, pid);
 	if (!process || process->dead)
-		return err != -ETIMEDOUT && err != -EAGAIN;
+		return process || err == -ESRCH ? 0 : err;
 	task = (struct bpfprof_task_id){
 		.pid = pid, .tid = pid, .start_ns = process->start_ns, .exec_id = process->exec_id
 	};
 	learn(deaths, &task);
 	process = processes_find(reader->processes, pid);
-	return !process || process->start_ns != task.start_ns || sampler_ranks_are_settled(process);
+	return !process || sampler_ranks_are_settled(process) ? 0 : -EAGAIN;
 }
 
 bool deaths_learn(struct deaths *deaths, uint64_t limit_ns)
 {
 	struct processes *processes = deaths->sampler->reader.processes;
 	uint64_t end_ns = time_monotonic_ns() + limit_ns;
+	int err;
 
 	/* The newest first. */
 	while (deaths->nr_pids && time_monotonic_ns() < end_ns) {
 		uint32_t pid = deaths->pids[deaths->nr_pids - 1];
-		bool done;
 
 		processes_pin(processes, pid); /* a job may wait for its files */
-		done = learn_pid(deaths, pid);
+		err = learn_pid(deaths, pid);
 		processes_pin(processes, 0);
-		if (!done && ++deaths->nr_tries < LEARN_TRIES)
+		if (err == -EAGAIN && ++deaths->nr_tries < LEARN_TRIES)
 			break;
-		deaths->nr_not_learned += !done;
+		deaths->nr_not_learned += err != 0;
 		deaths->nr_tries = 0;
 		deaths->nr_pids--;
 	}

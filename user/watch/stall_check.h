@@ -24,8 +24,8 @@ struct stall_check {
 int stall_check_start(struct stall_check *check, const uint32_t *pids, size_t nr,
 		      const struct stall_options *stall, const char *host_root);
 /*
- * -EAGAIN: it runs. 0: it has ended; text: the beginning of what it wrote, "" without any, and *ret_fd, which the caller
- * closes, has all. -errno.
+ * -EAGAIN: the child runs. 0: the child has ended. text has the beginning of its output, and *ret_fd, which the caller
+ * closes, has all of it.
  */
 int stall_check_take(struct stall_check *check, char text[STALL_SENTENCE_BYTES], int *ret_fd);
 /* Kills it if it runs. */

@@ -327,14 +327,21 @@ static void check_start(struct stalls *stalls, struct stall_process *of, uint64_
 	}
 }
 
-/* The stall that the line says, the first one that the check wrote, of a process that is silent. False: there is none. */
-static bool line_read(const struct stalls *stalls, const char *line, uint64_t now_ns,
-		      struct stall *ret, struct stall_process **ret_subject)
+/*
+ * The stall of a silent process, by the first two lines that the check wrote. Of these, the sentence stays in text.
+ * False: there is no stall.
+ */
+static bool text_read(const struct stalls *stalls, char *text, uint64_t now_ns, struct stall *ret,
+		      struct stall_process **ret_subject)
 {
-	struct stall_process *p = subject_find(stalls, line);
+	struct stall_process *p;
 	const char *sentence;
 
-	*ret = (struct stall){ .verdict = wait_verdict_of(line, &sentence), .found_ns = now_ns };
+	*ret = (struct stall){ .reason = wait_reason_of(text),
+			       .verdict = wait_verdict_of(text, &sentence),
+			       .found_ns = now_ns };
+	text[strcspn(text, "\n")] = '\0';
+	p = subject_find(stalls, text);
 	*ret_subject = p;
 	if (ret->verdict == WAIT_VERDICT_ALIVE || !p || p->job != stalls->check_job ||
 	    now_ns < p->since_ns + stalls->options->after_ns)
@@ -370,7 +377,7 @@ static bool is_same(const struct stall *first, const struct stall *next)
 {
 	return first->verdict == next->verdict &&
 	       !memcmp(&first->key, &next->key, sizeof(next->key)) &&
-	       /* Of others, the sentence has times, which change. */
+	       /* The sentences of other verdicts have times, which change. */
 	       (next->verdict != WAIT_VERDICT_BUSY ||
 		is_same_place(first->sentence, next->sentence));
 }
@@ -379,7 +386,6 @@ static bool is_same(const struct stall *first, const struct stall *next)
 static void stall_report(struct stalls *stalls, struct stall_process *of,
 			 struct stall_process *subject)
 {
-	of->found->was_suspect = subject->subject != WAIT_VERDICT_ALIVE;
 	subject->subject = of->found->verdict;
 	if (of->found->verdict == WAIT_VERDICT_SUSPECT) {
 		stalls->nr_suspects++;
@@ -417,25 +423,23 @@ static void check_take(struct stalls *stalls, uint64_t now_ns)
 	struct stall_process *of = process_map_find(&stalls->processes, stalls->check_of.pid,
 						    stalls->check_of.start_ns),
 			     *subject;
-	char line[STALL_SENTENCE_BYTES];
+	char text[STALL_SENTENCE_BYTES];
 	struct stall next;
-	unsigned int nr_checks, reason;
+	unsigned int nr_checks;
+	bool read;
 	int fd;
 
-	if (stall_check_take(&stalls->check, line, &fd))
+	if (stall_check_take(&stalls->check, text, &fd))
 		return;
-	stalls->nr_failed += !line[0];
-	reason = wait_reason_of(line);
-	line[strcspn(line, "\n")] = '\0';
-	log_debug("stall check of pid %u: %s", stalls->check_of.pid, line);
-	if (!of || !line_read(stalls, line, now_ns, &next, &subject) ||
-	    subject->subject == next.verdict || (of->found && !is_same(of->found, &next)) ||
-	    !found_add(stalls, of, &next, fd)) {
+	stalls->nr_failed += !text[0];
+	read = text_read(stalls, text, now_ns, &next, &subject);
+	log_debug("stall check of pid %u: %s", stalls->check_of.pid, text);
+	if (!of || !read || subject->subject == next.verdict ||
+	    (of->found && !is_same(of->found, &next)) || !found_add(stalls, of, &next, fd)) {
 		close(fd);
 		check_end(stalls, of, now_ns);
 		return;
 	}
-	of->found->reason = reason;
 	nr_checks = next.verdict == WAIT_VERDICT_BUSY ? BUSY_CHECKS : CHECKS;
 	if (next.nr_seen == nr_checks)
 		stall_report(stalls, of, subject);
@@ -462,6 +466,16 @@ void stalls_poll(struct stalls *stalls, uint64_t now_ns)
 	p = candidate(stalls, now_ns);
 	if (p)
 		check_start(stalls, p, now_ns);
+}
+
+size_t stalls_active(const struct stalls *stalls)
+{
+	const struct stall_process *p;
+	size_t nr = 0;
+
+	hash_table_each(&stalls->processes, p)
+		nr += p->subject != WAIT_VERDICT_ALIVE;
+	return nr;
 }
 
 bool stalls_take(struct stalls *stalls, struct stall *ret)

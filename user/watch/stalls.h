@@ -43,8 +43,7 @@ struct stall_owner {
 struct stall {
 	bool over; /* the process goes on, or has ended: no sentence, and no dumps */
 	enum wait_verdict verdict; /* SUSPECT: the evidence is not enough */
-	unsigned int reason; /* index of wait_reasons */
-	bool was_suspect; /* it was reported as a suspicion before, whose end is not reported */
+	enum wait_reason reason;
 	unsigned int nr_seen; /* checks that found it */
 	uint32_t pid; /* as bpfprof sees it */
 	uint64_t since_ns, found_ns; /* CLOCK_MONOTONIC */
@@ -98,6 +97,8 @@ void stalls_init(struct stalls *stalls, struct sampler *sampler,
 void stalls_fini(struct stalls *stalls);
 /* Looks at the processes, if it is time; to be called several times a second. */
 void stalls_poll(struct stalls *stalls, uint64_t now_ns);
+/* Stalls that were reported, also suspected ones, and have not ended. */
+size_t stalls_active(const struct stalls *stalls);
 /* A stall, or the end of one, that was not taken yet; the caller calls stall_fini(). False: there is none. */
 bool stalls_take(struct stalls *stalls, struct stall *ret);
 void stall_fini(struct stall *stall);

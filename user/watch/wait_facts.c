@@ -165,10 +165,9 @@ static void thread_fill(struct wait_facts *facts, uint32_t index, const struct t
 	t->asleep_ns = thread->asleep_ns;
 	t->helper = facts->dump->processes[t->process].python_version &&
 		    !has_python_frame(facts, thread, false);
-	t->first = index == facts->firsts[t->process];
 	/* A loop of asyncio runs the program's tasks, though its thread shows none of them while it waits. */
-	t->of_library = !t->helper && !t->first && !has_python_frame(facts, thread, true) &&
-			!wait_facts_task(facts, index);
+	t->of_library = !t->helper && index != facts->firsts[t->process] &&
+			!has_python_frame(facts, thread, true) && !wait_facts_task(facts, index);
 	if (t->kind != WAIT_ENDS)
 		return;
 	/* Of other programs an epoll is for what they have not said; a loop without tasks has nothing to do. */

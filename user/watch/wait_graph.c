@@ -185,13 +185,18 @@ void wait_graph_solve(struct wait_graph *graph)
 	}
 }
 
+static bool is_first(const struct wait_graph *graph, const struct wait_thread *t)
+{
+	return t == graph->threads || t[-1].process != t->process;
+}
+
 static bool is_root(const struct wait_graph *graph, const struct wait_thread *t)
 {
 	if (t->live)
 		return false;
 	/* Silence is that of first threads. */
-	if (graph->busy &&
-	    (t->kind != WAIT_NONE || !t->first || graph->processes[t->process].live != WAIT_NOBODY))
+	if (graph->busy && (t->kind != WAIT_NONE || !is_first(graph, t) ||
+			    graph->processes[t->process].live != WAIT_NOBODY))
 		return false;
 	if (t->kind == WAIT_STOPPED || t->kind == WAIT_KERNEL)
 		return true;

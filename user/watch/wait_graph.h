@@ -26,13 +26,13 @@ enum wait_kind {
 
 #define WAIT_NOBODY UINT32_MAX
 
+/* The threads of a process stand together, its first one first. */
 struct wait_thread {
 	uint32_t process; /* index */
 	enum wait_kind kind;
 	bool timed; /* it goes on after some time, too */
 	bool handled; /* the handler of a signal may end its wait */
 	bool helper; /* runs no Python in a process of Python: a thread of a runtime */
-	bool first; /* of its process */
 	bool of_library; /* all Python that it runs is of libraries, and it is not the first thread */
 	bool beyond; /* a process that the graph does not have may end the wait, too */
 	uint64_t asleep_ns; /* at least; 0: unknown */
@@ -66,7 +66,8 @@ struct wait_graph {
 	uint64_t sleep_ns;
 	/*
 	 * Asks for a suspicion. Then no life is: a time limit of a lock, beyond sleep_ns or in a job; the handler of a
-	 * signal; in a job a sleep of half a minute while others wait, and a thread of a library, as Ray has some that only wait for events.
+	 * signal; in a job, a sleep of half a minute while others wait, and a thread of a library: Ray has some that
+	 * only wait for events.
 	 */
 	bool doubt;
 	bool busy; /* with doubt: asks for threads that may be busy in vain. To run is no life then. */
@@ -81,9 +82,9 @@ struct wait_graph {
 /* Sets the results of all threads. */
 void wait_graph_solve(struct wait_graph *graph);
 /*
- * The stuck thread that explains most: one that is stopped, else in the kernel, a collective, ..., and of a chain
- * of processes the last one; with busy, the first thread of a process
- * of which nothing else is live. WAIT_NOBODY: none.
+ * The stuck thread that explains most: one that is stopped, else in the kernel, a collective, ... If it waits for another
+ * process, the thread is that at the end of the chain. With busy, the thread is the first one of a process that has no
+ * live thread. WAIT_NOBODY: there is no such thread.
  */
 uint32_t wait_graph_root(const struct wait_graph *graph);
 

@@ -28,16 +28,30 @@ static const char *const verdict_words[] = {
 	[WAIT_VERDICT_BUSY] = "Busy: ",
 };
 
-const char *const wait_reasons[WAIT_NR_REASONS] = { "busy", "sleep",   "stopped",    "disk",
-						    "lock", "process", "collective", "other" };
+const char *const wait_reasons[WAIT_NR_REASONS] = {
+	[WAIT_REASON_BUSY] = "busy",
+	[WAIT_REASON_SLEEP] = "sleep",
+	[WAIT_REASON_STOPPED] = "stopped",
+	[WAIT_REASON_DISK] = "disk",
+	[WAIT_REASON_LOCK] = "lock",
+	[WAIT_REASON_PROCESS] = "process",
+	[WAIT_REASON_COLLECTIVE] = "collective",
+	[WAIT_REASON_OTHER] = "other",
+};
 #define REASON "\nReason: "
 
 void wait_reason_line(struct buf *dst, const struct wait_facts *facts, uint32_t root)
 {
-	static const uint8_t reasons[] = {
-		[WAIT_NONE] = 0,    [WAIT_OUTSIDE] = 7, [WAIT_TIME] = 1,
-		[WAIT_STOPPED] = 2, [WAIT_KERNEL] = 3,	[WAIT_LOCK] = 4,
-		[WAIT_SHARED] = 4,  [WAIT_ENDS] = 5,	[WAIT_COLLECTIVE] = 6,
+	static const enum wait_reason reasons[] = {
+		[WAIT_NONE] = WAIT_REASON_BUSY,
+		[WAIT_OUTSIDE] = WAIT_REASON_OTHER,
+		[WAIT_TIME] = WAIT_REASON_SLEEP,
+		[WAIT_STOPPED] = WAIT_REASON_STOPPED,
+		[WAIT_KERNEL] = WAIT_REASON_DISK,
+		[WAIT_LOCK] = WAIT_REASON_LOCK,
+		[WAIT_SHARED] = WAIT_REASON_LOCK,
+		[WAIT_ENDS] = WAIT_REASON_PROCESS,
+		[WAIT_COLLECTIVE] = WAIT_REASON_COLLECTIVE,
 	};
 
 	if (root != WAIT_NOBODY)
@@ -45,19 +59,19 @@ void wait_reason_line(struct buf *dst, const struct wait_facts *facts, uint32_t 
 			   wait_reasons[reasons[facts->graph.threads[root].kind]]);
 }
 
-unsigned int wait_reason_of(const char *text)
+enum wait_reason wait_reason_of(const char *text)
 {
 	const char *at = strchr(text, '\n');
-	unsigned int i;
-	size_t len;
+	size_t i, len;
 
-	for (i = 0; at && text_begins(at, REASON) && i < WAIT_NR_REASONS - 1; i++) {
-		len = strlen(wait_reasons[i]);
-		if (!strncmp(at + strlen(REASON), wait_reasons[i], len) &&
-		    at[strlen(REASON) + len] == '\n')
-			return i;
-	}
-	return WAIT_NR_REASONS - 1;
+	if (!at || !text_begins(at, REASON))
+		return WAIT_REASON_OTHER;
+	at += strlen(REASON);
+	len = strcspn(at, "\n");
+	for (i = 0; i < WAIT_NR_REASONS; i++)
+		if (strlen(wait_reasons[i]) == len && !strncmp(at, wait_reasons[i], len))
+			return (enum wait_reason)i;
+	return WAIT_REASON_OTHER;
 }
 
 enum wait_verdict wait_verdict_of(const char *text, const char **ret_sentence)
