@@ -38,7 +38,7 @@ const char *const wait_reasons[WAIT_NR_REASONS] = {
 	[WAIT_REASON_COLLECTIVE] = "collective",
 	[WAIT_REASON_OTHER] = "other",
 };
-#define REASON "\nReason: "
+#define REASON "Reason: "
 
 void wait_reason_line(struct buf *dst, const struct wait_facts *facts, uint32_t root)
 {
@@ -55,8 +55,7 @@ void wait_reason_line(struct buf *dst, const struct wait_facts *facts, uint32_t 
 	};
 
 	if (root != WAIT_NOBODY)
-		buf_printf(dst, "%s%s\n", REASON + 1,
-			   wait_reasons[reasons[facts->graph.threads[root].kind]]);
+		buf_printf(dst, REASON "%s\n", wait_reasons[reasons[facts->graph.threads[root].kind]]);
 }
 
 enum wait_reason wait_reason_of(const char *text)
@@ -64,7 +63,7 @@ enum wait_reason wait_reason_of(const char *text)
 	const char *at = strchr(text, '\n');
 	size_t i, len;
 
-	if (!at || !text_begins(at, REASON))
+	if (!at || !text_begins(++at, REASON))
 		return WAIT_REASON_OTHER;
 	at += strlen(REASON);
 	len = strcspn(at, "\n");
