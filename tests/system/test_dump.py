@@ -351,9 +351,9 @@ def silent_server(context, way):
     return fuse, os.path.join(mount, "libhang.so")
 
 
-@test(modes=("root",))
+@test(modes=("root",), alone=True)
 def locked_memory(context):
-    """Its mmap_lock is held for ever: kernel frames all the same, soon."""
+    """Its mmap_lock is held for ever: kernel frames all the same, soon. Alone: no probes can be made meanwhile."""
     fuse, file = silent_server(context, "unanswered")
     process = strange(context, "locked", file, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     where = int(process.stdout.readline())
