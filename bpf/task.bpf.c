@@ -238,6 +238,25 @@ int task_environ(struct bpf_iter__task *ctx)
 	return 0;
 }
 
+/* Writes one bpfprof_task_id for each thread whose process's memory is locked (mmap_lock), or has a waiter for the lock. */
+SEC("iter/task")
+int locked_memory(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct bpfprof_task_id id;
+	struct mm_struct *mm;
+
+	/* Kernels with PREEMPT_RT have another kind of lock. */
+	if (!task || !bpf_core_field_exists(((struct rw_semaphore *)0)->count))
+		return 0;
+	mm = BPF_CORE_READ(task, mm);
+	if (!mm || !BPF_CORE_READ(mm, mmap_lock.count.counter))
+		return 0;
+	task_id_read(&id, task);
+	bpf_seq_write(ctx->meta->seq, &id, sizeof(id));
+	return 0;
+}
+
 /* Key: slot of the reader; user space maps it, writes the list and reads the result. */
 MMAPABLE_MAP(task_reads, BPFPROF_READ_SLOTS, struct bpfprof_task_read);
 

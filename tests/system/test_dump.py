@@ -2,6 +2,7 @@
 """dump: stacks of threads that sleep, against what the programs, py-spy and gdb say of them."""
 
 import concurrent.futures
+import contextlib
 import functools
 import json
 import os
@@ -351,10 +352,15 @@ def silent_server(context, way):
     return fuse, os.path.join(mount, "libhang.so")
 
 
-@test(modes=("root",), alone=True)
-def locked_memory(context):
-    """Its mmap_lock is held for ever: kernel frames all the same, soon. Alone: no probes can be made meanwhile."""
+@contextlib.contextmanager
+def memory_locked(context):
+    """A process whose mmap_lock is held until the end: its pid. The test is to be alone: no probes can be made meanwhile."""
     fuse, file = silent_server(context, "unanswered")
+    guard = os.fork() # should a probe be made after all, this machine could not fork for ever
+    if not guard:
+        time.sleep(30)
+        fuse.kill()
+        os._exit(0)
     process = strange(context, "locked", file, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     where = int(process.stdout.readline())
     fuse.send_signal(signal.SIGUSR1)
@@ -368,17 +374,25 @@ def locked_memory(context):
     process.stdin.flush()
     time.sleep(0.3)
     try:
-        began = time.monotonic()
-        run = context.bpfprof("dump", "-p", process.pid).expect(0)
-        took = time.monotonic() - began
-        # Its command line lies in its memory too.
-        context.bpfprof("top", "--once", "-p", process.pid, timeout=15).expect(0)
-        context.bpfprof("record", "-d", 1, "-p", process.pid, "-o", "locked.folded",
-                        timeout=15).expect(0)
+        yield process.pid
     finally:
         fuse.kill()
+        os.kill(guard, signal.SIGKILL)
+        os.waitpid(guard, 0)
         reader.kill()
         reader.wait()
+
+
+@test(modes=("root",), alone=True)
+def locked_memory(context):
+    """Its mmap_lock is held for ever: kernel frames all the same, soon."""
+    with memory_locked(context) as pid:
+        began = time.monotonic()
+        run = context.bpfprof("dump", "-p", pid).expect(0)
+        took = time.monotonic() - began
+        # Its command line lies in its memory too.
+        context.bpfprof("top", "--once", "-p", pid, timeout=15).expect(0)
+        context.bpfprof("record", "-d", 1, "-p", pid, "-o", "locked.folded", timeout=15).expect(0)
     context.note("it took %.2f s: %s" % (took, run.err.decode().strip()))
     check(took < 10, "it took %.1f s" % took)
     check(re.search(rb"waits in \w+\(\): something holds the lock of its memory", run.err), run.text)

@@ -11,6 +11,7 @@ import time
 from dumps import wait_for
 from harness import ROOT, Skip, check, test
 from pprof import Pprof
+from test_dump import memory_locked
 from test_gpu_scope import hooked_at
 from test_memory import DEVIATIONS, MIB, PIPES, UNITS, WITHIN, Holder, Memory, compare
 from test_lost import wait_state
@@ -623,6 +624,33 @@ def frees_not_reported(context):
           counts["block_lives_estimated"] > 0, "%s" % counts)
     check(sum(memory.values(process.pid, "inuse_space/bytes").values()) < MIB, memory.done.out.decode())
     context.note("%d of %d not reported" % (counts["block_ends_not_reported"], counts["blocks_freed"]))
+
+
+@test(modes=("root",), alone=True)
+def beside_locked_memory(context):
+    """While the kernel waits for another process's lock to make a probe, nothing can fork: none is made, none removed."""
+    watched = [context.spawn([program_build(context, "stacks", STACKS)], **PIPES) for i in range(2)]
+    for process in watched:
+        process.stdout.readline()
+    memory = Allocations(context, "-p", watched[0].pid)
+    with memory_locked(context) as pid:
+        began = time.monotonic()
+        run = context.bpfprof("memory", "--allocations", "-d", 1, "-p", watched[1].pid, timeout=15)
+        memory.process.send_signal(signal.SIGINT)
+        slowest = 0
+        while time.monotonic() < began + 4:
+            before = time.monotonic()
+            child = os.fork()
+            if not child:
+                os._exit(0)
+            os.waitpid(child, 0)
+            slowest = max(slowest, time.monotonic() - before)
+            time.sleep(0.1)
+        check(memory.process.poll() is None, "it did not wait")
+    memory.read()
+    context.note("the slowest fork took %.3f s" % slowest)
+    check(slowest < 2, "a fork took %.1f s" % slowest)
+    check(run.status == 3 and b"process %d of the node holds the lock" % pid in run.err, run.text)
 
 
 FORKS = """

@@ -13,7 +13,7 @@ Test(closer, closes_everything_before_it_ends)
 	struct closer *closer;
 	int fds[100], i;
 
-	cr_assert_eq(closer_new(&closer), 0);
+	cr_assert_eq(closer_new(&closer, NULL, NULL), 0);
 	for (i = 0; i < 100; i++) {
 		fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
 		cr_assert(fds[i] >= 0);
@@ -29,7 +29,7 @@ Test(closer, nothing_to_close)
 {
 	struct closer *closer;
 
-	cr_assert_eq(closer_new(&closer), 0);
+	cr_assert_eq(closer_new(&closer, NULL, NULL), 0);
 	closer_free(closer);
 	closer_free(NULL);
 }
@@ -41,7 +41,7 @@ Test(closer, child_that_lives_on, .timeout = 60)
 	pid_t child;
 	int fd;
 
-	cr_assert_eq(closer_new(&closer), 0);
+	cr_assert_eq(closer_new(&closer, NULL, NULL), 0);
 	child = fork();
 	cr_assert(child >= 0);
 	if (!child) {

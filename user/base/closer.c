@@ -13,9 +13,18 @@
 
 struct closer {
 	int take_fd, give_fd; /* a pipe of descriptors */
+	void (*before)(void *arg);
+	void *arg;
 	pthread_t threads[NR_THREADS];
 	int nr_threads;
 };
+
+static void now_close(const struct closer *closer, int fd)
+{
+	if (closer->before)
+		closer->before(closer->arg);
+	close(fd);
+}
 
 static void *run(void *arg)
 {
@@ -24,7 +33,7 @@ static void *run(void *arg)
 
 	/* A read of so few bytes takes all of them or none: pipe(7). */
 	while (read(closer->take_fd, &fd, sizeof(fd)) == sizeof(fd) && fd != END)
-		close(fd);
+		now_close(closer, fd);
 	return NULL;
 }
 
@@ -41,7 +50,7 @@ static void threads_start(struct closer *closer)
 	pthread_attr_destroy(&attr);
 }
 
-int closer_new(struct closer **ret)
+int closer_new(struct closer **ret, void (*before)(void *arg), void *arg)
 {
 	struct closer *closer = calloc(1, sizeof(*closer));
 	int fds[2];
@@ -52,6 +61,8 @@ int closer_new(struct closer **ret)
 		free(closer);
 		return -errno;
 	}
+	closer->before = before;
+	closer->arg = arg;
 	closer->take_fd = fds[0];
 	closer->give_fd = fds[1];
 	*ret = closer;
@@ -85,5 +96,5 @@ void closer_close(struct closer *closer, int fd)
 	if (!closer->nr_threads)
 		threads_start(closer);
 	if (!closer->nr_threads || write(closer->give_fd, &fd, sizeof(fd)) != sizeof(fd))
-		close(fd);
+		now_close(closer, fd);
 }

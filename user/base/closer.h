@@ -9,8 +9,11 @@
 
 struct closer;
 
-/* The first descriptor starts the threads. 0 or -errno. */
-int closer_new(struct closer **ret);
+/*
+ * Each thread calls before(arg), which may wait, before each close. NULL: nothing to call. The first descriptor starts
+ * the threads. 0 or -errno.
+ */
+int closer_new(struct closer **ret, void (*before)(void *arg), void *arg);
 /* Waits until everything is closed. NULL is fine. */
 void closer_free(struct closer *closer);
 

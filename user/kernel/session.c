@@ -413,6 +413,8 @@ int session_open(struct session *session, const struct session_options *options)
 		goto fail;
 	}
 	clock_choose(session);
+	bpf_program__set_autoload(session->skel->progs.locked_memory,
+				  options->gpu || options->gpu_windows || options->allocations);
 	bpf_program__set_autoload(session->skel->progs.title_changed, options->titles);
 	bpf_map__set_autocreate(session->skel->maps.titled, options->titles);
 	bpf_map__set_autocreate(session->skel->maps.title_verdicts, options->titles);

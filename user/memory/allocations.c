@@ -287,12 +287,21 @@ void allocations_close(struct allocations *a)
 
 int allocations_start(struct allocations *a)
 {
+	const struct alloc_probes_losses *losses = alloc_probes_losses(a->probes);
 	size_t nr;
 
 	a->start_ns = time_monotonic_ns();
 	nr = alloc_probes_scan(a->probes);
-	if (!nr && alloc_probes_losses(a->probes)->nr_failed) {
-		log_error("allocations cannot be watched: the kernel refuses the probes");
+	if (!nr && losses->nr_failed) {
+		if (losses->locked_pid)
+			log_error("allocations cannot be watched: process %u of the node holds the "
+				  "lock of its memory "
+				  "(mmap_lock), and while the kernel waits for it, no process can "
+				  "fork; remedy: "
+				  "see what it waits for (bpfprof dump), end it",
+				  losses->locked_pid);
+		else
+			log_error("allocations cannot be watched: the kernel refuses the probes");
 		return EXIT_PRIVILEGE;
 	}
 	log_debug("memory: watching the allocations of %zu processes", nr);

@@ -55,7 +55,8 @@ void wait_reason_line(struct buf *dst, const struct wait_facts *facts, uint32_t 
 	};
 
 	if (root != WAIT_NOBODY)
-		buf_printf(dst, REASON "%s\n", wait_reasons[reasons[facts->graph.threads[root].kind]]);
+		buf_printf(dst, REASON "%s\n",
+			   wait_reasons[reasons[facts->graph.threads[root].kind]]);
 }
 
 enum wait_reason wait_reason_of(const char *text)

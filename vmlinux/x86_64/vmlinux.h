@@ -448,6 +448,10 @@ struct mem_cgroup {
 	struct page_counter memory;
 };
 
+struct rw_semaphore {
+	atomic_long_t count;
+};
+
 typedef struct {
 	void *vdso;
 } mm_context_t;
@@ -458,6 +462,7 @@ struct uprobes_state {
 
 struct mm_struct {
 	struct {
+		struct rw_semaphore mmap_lock;
 		long unsigned int start_code;
 		long unsigned int start_stack;
 		long unsigned int arg_start;

@@ -15,6 +15,7 @@
 #include "base/time.h"
 #include "elf/image.h"
 #include "kernel/probes/allocator.h"
+#include "kernel/probes/locked_memory.h"
 #include "kernel/probes/uprobe_links.h"
 #include "kernel/probes/uprobe_multi.h"
 #include "kernel/session.h"
@@ -57,6 +58,7 @@ struct alloc_probes {
 	struct processes *processes;
 	struct deadline_runner *runner;
 	struct closer *closer;
+	struct locked_memory_patience patience; /* of closer */
 	struct hash_table files, hooked;
 	struct alloc_probes_losses losses;
 	uint64_t nr_forks; /* at the last alloc_probes_clean() */
@@ -71,7 +73,9 @@ static int link_make(struct alloc_probes *probes, const struct image *image,
 
 	what.offsets = allocator->offsets;
 	what.cookies = allocator->cookies;
-	nr = file_fd < 0 ? -EBADF : uprobe_links_make(probes->runner, &what, file_fd, false, &fd);
+	nr = file_fd < 0 ? -EBADF
+			 : uprobe_links_make(probes->session, probes->runner, &what, file_fd, false,
+					     &fd);
 	return nr < 0 ? nr : fd;
 }
 
@@ -296,6 +300,8 @@ static void process_hook(struct alloc_probes *probes, struct hooked_process *hoo
 	if (!err)
 		return;
 	links_close(probes, hooked);
+	if (err == -EDEADLK)
+		probes->losses.locked_pid = probes->session->locked_pid;
 	probes->losses.nr_failed += err != -ESRCH && !hooked->failed;
 	hooked->failed |= err != -ESRCH;
 	log_debug("pid %u: its allocations cannot be hooked: %s", process->pid, strerror(-err));
@@ -525,7 +531,8 @@ int alloc_probes_new(struct alloc_probes **ret, struct session *session, struct 
 	probes->runner = runner;
 	hash_table_init(&probes->files, MAX_ALLOCATORS, struct looked_file, image);
 	hash_table_init(&probes->hooked, BPFPROF_MAX_ALLOC_PROCESSES, struct hooked_process, pid);
-	err = closer_new(&probes->closer);
+	probes->patience.prog_fd = bpf_program__fd(session->skel->progs.locked_memory);
+	err = closer_new(&probes->closer, locked_memory_wait, &probes->patience);
 	if (err) {
 		alloc_probes_free(probes);
 		return err;

@@ -16,6 +16,7 @@
 #include "base/vec.h"
 #include "cuda/functions.h"
 #include "cuda/library.h"
+#include "kernel/probes/locked_memory.h"
 #include "kernel/probes/uprobe_links.h"
 #include "kernel/probes/uprobe_multi.h"
 #include "kernel/session.h"
@@ -64,6 +65,7 @@ struct gpu_links {
 	struct session *session;
 	struct deadline_runner *runner;
 	struct closer *closer;
+	struct locked_memory_patience patience; /* of closer */
 	bool by_perf; /* the kernel lacks uprobe_multi */
 	bool scoped;
 	struct hooked_file files[BPFPROF_GPU_MAX_FILES];
@@ -154,7 +156,7 @@ static int links_make(struct gpu_links *links, int nr, pid_t pid, enum purpose p
 	probes.semaphores = purpose == SITES ? places->semaphores : NULL;
 	if (!vec_fit(pair->fds, pair->nr + probes.nr))
 		return -ENOMEM;
-	nr_fds = uprobe_links_make(links->runner, &probes, file->fd, links->by_perf,
+	nr_fds = uprobe_links_make(links->session, links->runner, &probes, file->fd, links->by_perf,
 				   pair->fds + pair->nr);
 	if (nr_fds < 0)
 		return nr_fds;
@@ -189,7 +191,7 @@ static int pair_make(struct gpu_links *links, int nr, pid_t pid, struct pair *re
 
 static bool may_work_later(int err)
 {
-	return err == -EBUSY || err == -ETIMEDOUT;
+	return err == -EBUSY || err == -ETIMEDOUT || err == -EDEADLK;
 }
 
 /*
@@ -496,7 +498,8 @@ int gpu_links_new(struct gpu_links **ret, struct session *session, struct deadli
 
 	if (!links)
 		return -ENOMEM;
-	err = closer_new(&links->closer);
+	links->patience.prog_fd = bpf_program__fd(session->skel->progs.locked_memory);
+	err = closer_new(&links->closer, locked_memory_wait, &links->patience);
 	if (err) {
 		free(links);
 		return err;

@@ -68,7 +68,7 @@ void gpu_links_retry(struct gpu_links *links);
  */
 void gpu_links_remove(struct gpu_links *links, int file);
 
-/* The result of the last try to hook the file. -EBUSY and -ETIMEDOUT are tried again. */
+/* The result of the last try to hook the file. -EBUSY, -ETIMEDOUT and -EDEADLK are tried again. */
 int gpu_links_error(const struct gpu_links *links, int file);
 
 #endif

@@ -65,6 +65,8 @@ static const char *problem_text(int err)
 	case -ETIMEDOUT:
 	case -EBUSY:
 		return "the kernel did not hook it in time";
+	case -EDEADLK:
+		return "a process holds the lock of its memory (-v names it)";
 	case -EPERM:
 	case -EACCES:
 		return "the kernel refused";

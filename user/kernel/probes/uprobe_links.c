@@ -2,6 +2,7 @@
 #include "kernel/probes/uprobe_links.h"
 
 #include <assert.h>
+#include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -14,8 +15,12 @@
 
 #include "base/cleanup.h"
 #include "base/deadline.h"
+#include "base/log.h"
+#include "kernel/probes/locked_memory.h"
 #include "kernel/probes/uprobe_multi.h"
 #include "kernel/probes/uprobe_perf.h"
+#include "kernel/session.h"
+#include "bpfprof.skel.h"
 
 #define DEADLINE_MS 5000
 #define PERF_DEADLINE_MS 30000 /* each place is a perf event of its own */
@@ -23,12 +28,13 @@
 
 /* A request to a thread. The thread owns it if the caller stops waiting. */
 struct link_job {
-	int file_fd;
+	int file_fd, locked_memory_fd;
 	bool by_perf;
 	struct uprobe_multi probes;
 	uint64_t offsets[UPROBE_LINKS_MAX], cookies[UPROBE_LINKS_MAX], semaphores[UPROBE_LINKS_MAX];
 	int fds[UPROBE_LINKS_MAX]; /* result */
 	size_t nr_fds;
+	int64_t locked_pid; /* result */
 };
 
 static long link_run(void *arg)
@@ -43,6 +49,9 @@ static long link_run(void *arg)
 		return -EIO;
 	if ((unsigned long)fs.f_type == FUSE_SUPER_MAGIC)
 		return -ENOTSUP;
+	job->locked_pid = locked_memory_find(job->locked_memory_fd);
+	if (job->locked_pid > 0)
+		return -EDEADLK;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", job->file_fd);
 	probes.path = path;
 	probes.offsets = job->offsets;
@@ -67,8 +76,8 @@ static void link_close(void *arg)
 	close(job->file_fd);
 }
 
-int uprobe_links_make(struct deadline_runner *runner, const struct uprobe_multi *probes,
-		      int file_fd, bool by_perf, int *fds)
+int uprobe_links_make(struct session *session, struct deadline_runner *runner,
+		      const struct uprobe_multi *probes, int file_fd, bool by_perf, int *fds)
 {
 	__cleanup(free_mem) struct link_job *job = calloc(1, sizeof(*job));
 	size_t bytes = probes->nr * sizeof(uint64_t);
@@ -79,6 +88,7 @@ int uprobe_links_make(struct deadline_runner *runner, const struct uprobe_multi 
 	assert(probes->nr <= UPROBE_LINKS_MAX);
 	job->probes = *probes;
 	job->by_perf = by_perf;
+	job->locked_memory_fd = bpf_program__fd(session->skel->progs.locked_memory);
 	memcpy(job->offsets, probes->offsets, bytes);
 	memcpy(job->cookies, probes->cookies, bytes);
 	if (probes->semaphores)
@@ -90,6 +100,11 @@ int uprobe_links_make(struct deadline_runner *runner, const struct uprobe_multi 
 			   by_perf ? PERF_DEADLINE_MS : DEADLINE_MS);
 	if (err != -ETIMEDOUT)
 		close(job->file_fd);
+	if (err == -EDEADLK) {
+		session->locked_pid = (uint32_t)job->locked_pid;
+		log_debug("no probes now: pid %u holds the lock of its memory",
+			  session->locked_pid);
+	}
 	if (err)
 		return (int)err;
 	memcpy(fds, job->fds, job->nr_fds * sizeof(*fds));

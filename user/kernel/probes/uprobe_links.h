@@ -4,7 +4,8 @@
 
 /*
  * Makes links to places of a file in another thread, within a deadline: the kernel reads pages of the file
- * while no process of the machine can fork. Files on FUSE, whose server may never answer, get none.
+ * while no process of the machine can fork. Files on FUSE, whose server may never answer, get none, and no file gets
+ * any while a process holds the lock of its memory (locked_memory.h).
  */
 
 #include <stdbool.h>
@@ -12,14 +13,15 @@
 #define UPROBE_LINKS_MAX 256 /* places in a file */
 
 struct deadline_runner;
+struct session;
 struct uprobe_multi;
 
 /*
  * Ignores probes->path. by_perf: with perf's uprobes (uprobe_perf.h), one descriptor per place; else one for all.
- * The number of descriptors in fds; -ENOTSUP: the file cannot be hooked; -EBUSY and -ETIMEDOUT: may work
- * later; or -errno.
+ * The number of descriptors in fds; -ENOTSUP: the file cannot be hooked; -EBUSY, -ETIMEDOUT and
+ * -EDEADLK (session->locked_pid holds that lock): may work later; or -errno.
  */
-int uprobe_links_make(struct deadline_runner *runner, const struct uprobe_multi *probes,
-		      int file_fd, bool by_perf, int *fds);
+int uprobe_links_make(struct session *session, struct deadline_runner *runner,
+		      const struct uprobe_multi *probes, int file_fd, bool by_perf, int *fds);
 
 #endif
