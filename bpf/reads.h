@@ -160,6 +160,13 @@ struct bpfprof_kernel_layout {
 	__u32 pad;
 };
 
+/* The iterator locked_memory writes one of these for each thread whose process's memory is locked (mmap_lock). */
+struct bpfprof_locked_memory {
+	struct bpfprof_task_id task;
+	__u64 writer; /* identifies the thread that holds the lock for itself; 0: readers hold it */
+};
+_Static_assert(sizeof(struct bpfprof_locked_memory) == 32, "wire");
+
 /* The iterator task_root writes one of these for a thread: its root folder. */
 struct bpfprof_task_root {
 	struct bpfprof_task_id task;

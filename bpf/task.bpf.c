@@ -238,22 +238,30 @@ int task_environ(struct bpf_iter__task *ctx)
 	return 0;
 }
 
-/* Writes one bpfprof_task_id for each thread whose process's memory is locked (mmap_lock), or has a waiter for the lock. */
+/* kernel/locking/rwsem.c; the bits between are those of waiters. */
+#define RWSEM_WRITER_LOCKED 1
+#define RWSEM_READER 0x100
+
+/* Writes the threads of processes whose memory is locked. */
 SEC("iter/task")
 int locked_memory(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
-	struct bpfprof_task_id id;
+	struct bpfprof_locked_memory locked = { 0 };
 	struct mm_struct *mm;
+	__s64 count;
 
 	/* Kernels with PREEMPT_RT have another kind of lock. */
 	if (!task || !bpf_core_field_exists(((struct rw_semaphore *)0)->count))
 		return 0;
 	mm = BPF_CORE_READ(task, mm);
-	if (!mm || !BPF_CORE_READ(mm, mmap_lock.count.counter))
+	count = mm ? BPF_CORE_READ(mm, mmap_lock.count.counter) : 0;
+	if (!(count & RWSEM_WRITER_LOCKED) && count < RWSEM_READER)
 		return 0;
-	task_id_read(&id, task);
-	bpf_seq_write(ctx->meta->seq, &id, sizeof(id));
+	task_id_read(&locked.task, task);
+	if (count & RWSEM_WRITER_LOCKED)
+		locked.writer = (__u64)BPF_CORE_READ(mm, mmap_lock.owner.counter);
+	bpf_seq_write(ctx->meta->seq, &locked, sizeof(locked));
 	return 0;
 }
 

@@ -11,7 +11,7 @@ import time
 from dumps import wait_for
 from harness import ROOT, Skip, check, test
 from pprof import Pprof
-from test_dump import memory_locked
+from test_dump import memory_locked, strange
 from test_gpu_scope import hooked_at
 from test_memory import DEVIATIONS, MIB, PIPES, UNITS, WITHIN, Holder, Memory, compare
 from test_lost import wait_state
@@ -638,7 +638,7 @@ def beside_locked_memory(context):
         run = context.bpfprof("memory", "--allocations", "-d", 1, "-p", watched[1].pid, timeout=15)
         memory.process.send_signal(signal.SIGINT)
         slowest = 0
-        while time.monotonic() < began + 4:
+        while time.monotonic() < began + 6:
             before = time.monotonic()
             child = os.fork()
             if not child:
@@ -651,6 +651,17 @@ def beside_locked_memory(context):
     context.note("the slowest fork took %.3f s" % slowest)
     check(slowest < 2, "a fork took %.1f s" % slowest)
     check(run.status == 3 and b"process %d of the node holds the lock" % pid in run.err, run.text)
+
+
+@test()
+def beside_mappers(context):
+    """A process whose threads take the lock of its memory by turns, as busy ones do, keeps no probes from others."""
+    mappers = strange(context, "mappers")
+    process = context.spawn([program_build(context, "stacks", STACKS)], **PIPES)
+    process.stdout.readline()
+    memory = Allocations(context, "-p", process.pid)
+    mappers.kill()
+    memory.end()
 
 
 FORKS = """

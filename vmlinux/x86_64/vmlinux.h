@@ -450,6 +450,7 @@ struct mem_cgroup {
 
 struct rw_semaphore {
 	atomic_long_t count;
+	atomic_long_t owner;
 };
 
 typedef struct {

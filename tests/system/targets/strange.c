@@ -7,6 +7,7 @@
  *	file PATH	the same, from a file that is mapped
  *	locked PATH	prints where it has the file; from the first byte of stdin on another thread
  *			wants to map memory all the time
+ *	mappers		16 threads that map memory by turns: the lock of its memory is hardly ever free
  *	spin		a thread that never sleeps, and one that always does
  *	flutter		threads that sleep and run by turns, very often
  *	many		500 threads that sleep
@@ -110,6 +111,14 @@ static void *mapper(void *arg)
 	}
 }
 
+static void *eager_mapper(void *arg)
+{
+	for (;;)
+		munmap(mmap(NULL, LEAVES_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+		       LEAVES_BYTES);
+	return arg;
+}
+
 static void *mapped(void *arg)
 {
 	sleep_on((char *)arg + LEAVES_BYTES / 2);
@@ -161,6 +170,9 @@ int main(int argc, char *argv[])
 		printf("%lu\n", (unsigned long)stack);
 		fflush(stdout);
 		start(mapper, NULL, NULL);
+	} else if (!strcmp(way, "mappers")) {
+		for (i = 0; i < 16; i++)
+			start(eager_mapper, NULL, NULL);
 	} else if (!strcmp(way, "spin")) {
 		start(spinner, NULL, NULL);
 	} else if (!strcmp(way, "flutter")) {

@@ -11,52 +11,53 @@
 #include "bpfprof.h"
 #include "kernel/iterate.h"
 
-#define NR_LOOKS 10
-#define LOOK_NS 50000000L
+/* Two seconds: for so long a thread of low priority may wait for a CPU while it holds the lock. */
+#define NR_LOOKS 20
+#define LOOK_NS 105000000L
 #define AGAIN_NS 60000000000ULL
 
-/* Pids in ascending order, as the kernel visits them. */
-struct pids {
-	uint32_t *list;
+/* In ascending order of the pids, as the kernel visits them. */
+struct locks {
+	struct bpfprof_locked_memory *list;
 	size_t nr, cap;
 };
 
-static int pid_take(void *arg, const void *record)
+static int lock_take(void *arg, const void *record)
 {
-	const struct bpfprof_task_id *id = record;
-	struct pids *pids = arg;
+	const struct bpfprof_locked_memory *lock = record;
+	struct locks *locks = arg;
 	int err;
 
-	if (pids->nr && pids->list[pids->nr - 1] == id->pid)
+	if (locks->nr && locks->list[locks->nr - 1].task.pid == lock->task.pid)
 		return 0;
-	err = vec_grow(pids->list, pids->nr + 1, pids->cap, VEC_BOUNDED);
+	err = vec_grow(locks->list, locks->nr + 1, locks->cap, VEC_BOUNDED);
 	if (!err)
-		pids->list[pids->nr++] = id->pid;
+		locks->list[locks->nr++] = *lock;
 	return err;
 }
 
-static bool pids_have(const struct pids *pids, uint32_t pid)
+static bool is_held(const struct locks *now, const struct bpfprof_locked_memory *before)
 {
 	size_t i;
 
-	for (i = 0; i < pids->nr; i++)
-		if (pids->list[i] == pid)
-			return true;
+	for (i = 0; i < now->nr; i++)
+		if (now->list[i].task.pid == before->task.pid)
+			return now->list[i].writer == before->writer;
 	return false;
 }
 
-/* Keeps the pids that are locked now, too; all of them at the first look. 0 or -errno. */
-static int look(int prog_fd, struct pids *kept, bool first)
+/* Keeps the locks that are still held; all of them at the first look. 0 or -errno. */
+static int look(int prog_fd, struct locks *kept, bool first)
 {
-	struct pids now = { 0 };
-	int err = iterate_each(prog_fd, 0, sizeof(struct bpfprof_task_id), pid_take,
+	struct locks now = { 0 };
+	int err = iterate_each(prog_fd, 0, sizeof(struct bpfprof_locked_memory), lock_take,
 			       first ? kept : &now);
 	size_t i, nr = 0;
 
 	if (err == -ESRCH)
 		err = 0;
 	for (i = 0; i < kept->nr && !first && !err; i++)
-		if (pids_have(&now, kept->list[i]))
+		if (is_held(&now, &kept->list[i]))
 			kept->list[nr++] = kept->list[i];
 	if (!first)
 		kept->nr = nr;
@@ -67,7 +68,7 @@ static int look(int prog_fd, struct pids *kept, bool first)
 int64_t locked_memory_find(int prog_fd)
 {
 	const struct timespec pause = { .tv_nsec = LOOK_NS };
-	struct pids kept = { 0 };
+	struct locks kept = { 0 };
 	int64_t ret;
 	int i, err = 0;
 
@@ -78,7 +79,7 @@ int64_t locked_memory_find(int prog_fd)
 		if (!kept.nr)
 			break;
 	}
-	ret = err ? err : kept.nr ? (int64_t)kept.list[0] : 0;
+	ret = err ? err : kept.nr ? (int64_t)kept.list[0].task.pid : 0;
 	free(kept.list);
 	return ret;
 }

@@ -15,8 +15,9 @@
 #define LOCKED_MEMORY_WAIT_NS 10000000000ULL
 
 /*
- * The pid of a process (in the outermost pid namespace) whose lock is held or waited for at each of several looks in half
- * a second; 0: there is none; or -errno. prog_fd: the program locked_memory. Returns at once if no lock is held.
+ * The pid (in the outermost pid namespace) of a process whose lock is held at each of several looks in two seconds, by
+ * the same thread or by readers: in a busy process writers follow each other. 0: there is none; or -errno. prog_fd: the
+ * program locked_memory. Returns at once if no lock is held.
  */
 int64_t locked_memory_find(int prog_fd);
 
