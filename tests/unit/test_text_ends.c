@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
 
+#include "base/buf.h"
 #include "base/text.h"
 #include "formats/output.h"
 
@@ -21,4 +22,24 @@ Test(text, suffix_of_a_file)
 	cr_expect(output_has_suffix("a.json", ".json"));
 	cr_expect_not(output_has_suffix(".json", ".json"));
 	cr_expect_not(output_has_suffix("json", ".json"));
+}
+
+Test(text, words_of_a_shell)
+{
+	static const char *const words[][2] = {
+		{ "/var/lib/bpfprof", "/var/lib/bpfprof" },
+		{ "", "''" },
+		{ "my data", "'my data'" },
+		{ "it's;$HOME", "'it'\\''s;$HOME'" },
+	};
+	struct buf word;
+	size_t i;
+
+	buf_init(&word, TEXT_MAX);
+	for (i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		buf_reset(&word);
+		text_add_word(&word, words[i][0]);
+		cr_expect_str_eq(word.data, words[i][1]);
+	}
+	buf_fini(&word);
 }

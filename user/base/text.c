@@ -178,6 +178,24 @@ void text_add_cut(struct buf *dst, const char *text, size_t columns)
 	buf_add_str(dst, skip_columns(text, have - (columns - 1 - head)));
 }
 
+void text_add_word(struct buf *dst, const char *str)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+				    "/._-+:,@%=";
+
+	if (*str && !str[strspn(str, plain)]) {
+		buf_add_str(dst, str);
+		return;
+	}
+	buf_add_char(dst, '\'');
+	for (; *str; str++)
+		if (*str == '\'')
+			buf_add_str(dst, "'\\''");
+		else
+			buf_add_char(dst, *str);
+	buf_add_char(dst, '\'');
+}
+
 bool text_begins(const char *text, const char *begin)
 {
 	return !strncmp(text, begin, strlen(begin));

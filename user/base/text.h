@@ -32,6 +32,9 @@ void text_json(FILE *out, const char *str);
 /* Content of an HTML or XML element or attribute. */
 void text_xml(FILE *out, const char *str);
 
+/* A word of a shell's command, in quotes if it needs them; nothing is cut or replaced. */
+void text_add_word(struct buf *dst, const char *str);
+
 bool text_begins(const char *text, const char *begin);
 bool text_ends(const char *text, const char *end);
 /* Last part of a path. */

@@ -15,7 +15,7 @@ void samples_row(struct buf *dst, const char *store, uint32_t pid, uint64_t wall
 	if (!store)
 		return;
 	buf_add_str(dst, "samples       bpfprof report ");
-	text_add_part(dst, store);
+	text_add_word(dst, store);
 	buf_printf(dst, " --pid %u --at %s --for %us\n", pid,
 		   time_text(text, from_s, TIME_OF_OPTIONS), SPAN_S + 1);
 }
