@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """daemon --watch: stalls of jobs with ranks, beside jobs that only wait. The programs know where they hang."""
 
+import functools
 import glob
 import json
 import os
@@ -152,9 +153,8 @@ def of_ranks(context):
     check("before (stalled.py)" in shown and "work (works.py)" not in shown, shown)
 
 
-@test(long=True)
-def on_a_frozen_disk(context):
-    """The disk of the daemon's folder does not answer: the stall is reported without a folder, and the metrics go on."""
+def frozen_daemon(context, name):
+    """A daemon that finds a stall of a job, while the disk of its folder does not answer: the daemon, its job, what thaws."""
     disk, image = context.scratch("disk"), context.path("image")
     with open(image, "wb") as file:
         file.truncate(64 << 20)
@@ -165,15 +165,40 @@ def on_a_frozen_disk(context):
     daemon = Daemon(context, "--watch", "--stall", "%ds" % STALL_S, output=os.path.join(disk, "out"), interval="1h",
                     listen="127.0.0.1:0")
     daemon.wait("sampling")
-    port = int(daemon.wait("listening")[0]["port"])
-    stalled = Job(context, "frozen", "hang")
-    context.stack.callback(subprocess.run, ["fsfreeze", "-u", disk], stderr=subprocess.DEVNULL, check=False)
+    job = Job(context, name, "hang")
+    thaw = functools.partial(subprocess.run, ["fsfreeze", "-u", disk], stderr=subprocess.DEVNULL, check=False)
+    context.stack.callback(thaw)
     subprocess.run(["fsfreeze", "-f", disk], check=True)
+    return daemon, job, thaw
+
+
+def stalls_metrics(daemon):
+    metrics = metrics_of(get(int(daemon.wait("listening")[0]["port"]), "/metrics")[2])
+    return {name: metrics["bpfprof_stalls_" + name] for name in ("not_written_total", "active")}
+
+
+@test(long=True)
+def on_a_frozen_disk(context):
+    """The disk of the daemon's folder does not answer: the stall is reported without a folder, and the metrics go on."""
+    daemon, stalled, thaw = frozen_daemon(context, "frozen")
     wait_for(lambda: stalls(daemon, stalled), daemon.lines, FOUND_S + 45)
     [line] = stalls(daemon, stalled)
-    metrics = metrics_of(get(port, "/metrics")[2])
-    subprocess.run(["fsfreeze", "-u", disk], check=True)
-    numbers = [metrics["bpfprof_stalls_%s" % name] for name in ("not_written_total", "active")]
-    check("folder" not in line and min(numbers) >= 1, "%s %s" % (line, numbers))
+    numbers = stalls_metrics(daemon)
+    thaw()
+    check("folder" not in line and min(numbers.values()) >= 1, "%s %s" % (line, numbers))
     stalled.kill()
     check(daemon.end() == 0, "it failed")
+
+
+@test()
+def at_the_end(context):
+    """The daemon ends while the folder of a stall is being written: the stall is reported all the same."""
+    daemon, stalled, thaw = frozen_daemon(context, "ends")
+    wait_for(lambda: stalls_metrics(daemon)["active"], daemon.lines, FOUND_S + 15)
+    check(not daemon.said("process stalled"), daemon.lines()) # it may also be that of another test
+    daemon.process.send_signal(signal.SIGTERM)
+    time.sleep(2)
+    thaw()
+    check(daemon.process.wait(30) == 0, "it failed")
+    check(daemon.said("process stalled"), daemon.lines())
+    stalled.kill()
