@@ -72,8 +72,10 @@ struct session {
 	struct bpfprof_mapping *mappings; /* the same */
 	/* The calls (base/deadline.h) that hang in slots of memory_requests, or hung there once; 0 = none. */
 	uint64_t hung_reads[BPFPROF_MEMORY_SLOTS]; /* memory.c */
-	uint32_t locked_pid; /* the process that kept probes from being made last: uprobe_links.c */
 	uint64_t hung_environs[BPFPROF_ENVIRON_SLOTS]; /* the slots behind those: environ.c */
+	/* uprobe_links.c: the process that kept probes from being made last, and the time of the next try */
+	uint32_t locked_pid;
+	uint64_t locked_until_ns;
 };
 
 /*

@@ -16,6 +16,7 @@
 #include "base/cleanup.h"
 #include "base/deadline.h"
 #include "base/log.h"
+#include "base/time.h"
 #include "kernel/probes/locked_memory.h"
 #include "kernel/probes/uprobe_multi.h"
 #include "kernel/probes/uprobe_perf.h"
@@ -24,6 +25,8 @@
 
 #define DEADLINE_MS 5000
 #define PERF_DEADLINE_MS 30000 /* each place is a perf event of its own */
+/* After a lock was found held, no probe is tried for so long: each look at it takes two seconds. */
+#define LOCKED_NS NS_PER_SECOND
 #define SELF_FD_BYTES 32
 
 /* A request to a thread. The thread owns it if the caller stops waiting. */
@@ -83,6 +86,8 @@ int uprobe_links_make(struct session *session, struct deadline_runner *runner,
 	size_t bytes = probes->nr * sizeof(uint64_t);
 	long err;
 
+	if (time_monotonic_ns() < session->locked_until_ns)
+		return -EDEADLK;
 	if (!job)
 		return -ENOMEM;
 	assert(probes->nr <= UPROBE_LINKS_MAX);
@@ -102,6 +107,7 @@ int uprobe_links_make(struct session *session, struct deadline_runner *runner,
 		close(job->file_fd);
 	if (err == -EDEADLK) {
 		session->locked_pid = (uint32_t)job->locked_pid;
+		session->locked_until_ns = time_monotonic_ns() + LOCKED_NS;
 		log_debug("no probes now: pid %u holds the lock of its memory",
 			  session->locked_pid);
 	}
