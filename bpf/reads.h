@@ -160,7 +160,7 @@ struct bpfprof_kernel_layout {
 	__u32 pad;
 };
 
-/* The iterator locked_memory writes one of these for each thread whose process's memory is locked (mmap_lock). */
+/* The iterator locked_memory writes one of these for each process whose memory is locked (mmap_lock). */
 struct bpfprof_locked_memory {
 	struct bpfprof_task_id task;
 	__u64 writer; /* identifies the thread that holds the lock for itself; 0: readers hold it */

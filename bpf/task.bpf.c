@@ -242,17 +242,24 @@ int task_environ(struct bpf_iter__task *ctx)
 #define RWSEM_WRITER_LOCKED 1
 #define RWSEM_READER 0x100
 
-/* Writes the threads of processes whose memory is locked. */
+/*
+ * Writes the processes whose memory is locked. One look for each, by its first thread, or by the others once that has
+ * ended: of a process with hundreds of threads, one look for each thread would nearly always find a reader.
+ */
 SEC("iter/task")
 int locked_memory(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
 	struct bpfprof_locked_memory locked = { 0 };
+	struct task_struct *leader;
 	struct mm_struct *mm;
 	__s64 count;
 
 	/* Kernels with PREEMPT_RT have another kind of lock. */
 	if (!task || !bpf_core_field_exists(((struct rw_semaphore *)0)->count))
+		return 0;
+	leader = BPF_CORE_READ(task, group_leader);
+	if (leader != task && BPF_CORE_READ(leader, mm))
 		return 0;
 	mm = BPF_CORE_READ(task, mm);
 	count = mm ? BPF_CORE_READ(mm, mmap_lock.count.counter) : 0;

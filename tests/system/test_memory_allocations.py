@@ -650,7 +650,7 @@ def beside_locked_memory(context):
     memory.read()
     context.note("the slowest fork took %.3f s" % slowest)
     check(slowest < 2, "a fork took %.1f s" % slowest)
-    check(run.status == 3 and b"process %d of the node holds the lock" % pid in run.err, run.text)
+    check(run.status == 3 and b"the lock of the memory of process %d" % pid in run.err, run.text)
 
 
 @test()
@@ -685,6 +685,24 @@ int main(void) {
 class Forked:
     def __init__(self, pid):
         self.pid = pid
+
+
+@test(modes=("root",), alone=True)
+def after_a_lock(context):
+    """A child that begins while another process's memory is locked is watched once the lock is free."""
+    process = context.spawn([program_build(context, "forks", FORKS)], **PIPES)
+    process.stdout.readline()
+    memory = Allocations(context, "-p", process.pid, sample=4096)
+    with memory_locked(context):
+        process.stdin.write("f")
+        process.stdin.flush()
+        child = int(process.stdout.readline())
+        time.sleep(3)
+    time.sleep(8)
+    memory.end()
+    os.kill(child, signal.SIGKILL)
+    seen = sum(memory.values(child, "alloc_space/bytes").values())
+    check(seen > 100 << 10, "%d bytes of the child were seen" % seen)
 
 
 @test()

@@ -287,19 +287,23 @@ void allocations_close(struct allocations *a)
 
 int allocations_start(struct allocations *a)
 {
-	const struct alloc_probes_losses *losses = alloc_probes_losses(a->probes);
+	uint32_t locked_pid;
 	size_t nr;
 
 	a->start_ns = time_monotonic_ns();
 	nr = alloc_probes_scan(a->probes);
-	if (!nr && losses->nr_failed) {
-		if (losses->locked_pid)
-			log_error("allocations cannot be watched: process %u of the node holds the "
-				  "lock of its memory "
-				  "(mmap_lock), and while the kernel waits for it, no process can "
-				  "fork; remedy: "
-				  "see what it waits for (bpfprof dump), end it",
-				  losses->locked_pid);
+	if (!nr && alloc_probes_losses(a->probes)->nr_failed) {
+		locked_pid = a->sampler->reader.session.locked_pid;
+		if (locked_pid)
+			log_error("allocations cannot be watched: the lock of the memory of "
+				  "process %u of "
+				  "the node (mmap_lock) is held, and while the kernel waits for "
+				  "it, no "
+				  "process can fork; remedy: find what holds it: a process that "
+				  "reads this "
+				  "memory, the server of a file in it, or itself (bpfprof dump -p "
+				  "%u)",
+				  locked_pid, locked_pid);
 		else
 			log_error("allocations cannot be watched: the kernel refuses the probes");
 		return EXIT_PRIVILEGE;

@@ -301,7 +301,7 @@ static void process_hook(struct alloc_probes *probes, struct hooked_process *hoo
 		return;
 	links_close(probes, hooked);
 	if (err == -EDEADLK)
-		probes->losses.locked_pid = probes->session->locked_pid;
+		hooked->nr_mappings = SIZE_MAX; /* the next scan tries again */
 	probes->losses.nr_failed += err != -ESRCH && !hooked->failed;
 	hooked->failed |= err != -ESRCH;
 	log_debug("pid %u: its allocations cannot be hooked: %s", process->pid, strerror(-err));

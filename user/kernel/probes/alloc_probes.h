@@ -26,8 +26,6 @@ struct alloc_probes_losses {
 	uint64_t nr_failed; /* processes that the kernel could not hook */
 	uint64_t nr_full; /* processes over the limit, at a time */
 	uint64_t nr_unclean; /* tries of alloc_probes_clean() that failed */
-	uint32_t
-		locked_pid; /* the process whose locked memory kept the kernel from hooking others (locked_memory.h), or 0 */
 };
 
 /* While there is one thread: the feature that this kernel lacks, and the remedy; NULL: none. */

@@ -66,7 +66,7 @@ static const char *problem_text(int err)
 	case -EBUSY:
 		return "the kernel did not hook it in time";
 	case -EDEADLK:
-		return "a process holds the lock of its memory (-v names it)";
+		return "the lock of a process's memory is held (-v names the process)";
 	case -EPERM:
 	case -EACCES:
 		return "the kernel refused";

@@ -6,13 +6,12 @@
  * While the kernel makes or removes a uprobe, it waits for the mmap_lock of each process that maps the file, and
  * no process of the machine can fork (kernel/events/uprobes.c, register_for_each_vma(), dup_mmap_sem). A process may
  * keep that lock for ever, for example when another one reads its memory from a file of a dead server. So the
- * locks are looked at before.
+ * locks are looked at before. Not seen are memory whose process has ended or executed a program meanwhile, processes
+ * outside of our pid namespace, and the locks of kernels with PREEMPT_RT.
  */
 
 #include <stdatomic.h>
 #include <stdint.h>
-
-#define LOCKED_MEMORY_WAIT_NS 10000000000ULL
 
 /*
  * The pid (in the outermost pid namespace) of a process whose lock is held at each of several looks in two seconds, by
@@ -28,8 +27,8 @@ struct locked_memory_patience {
 };
 
 /*
- * Waits, before probes are removed, until no lock is held: LOCKED_MEMORY_WAIT_NS at most; after that, for a minute, not
- * again. arg: struct locked_memory_patience; for closer_new().
+ * Waits, before probes are removed, until no lock is held, for some ten seconds at most; after that, for a minute,
+ * not again. arg: struct locked_memory_patience; for closer_new().
  */
 void locked_memory_wait(void *arg);
 

@@ -25,8 +25,8 @@
 
 #define DEADLINE_MS 5000
 #define PERF_DEADLINE_MS 30000 /* each place is a perf event of its own */
-/* After a lock was found held, no probe is tried for so long: each look at it takes two seconds. */
-#define LOCKED_NS NS_PER_SECOND
+/* After a lock was found held, no probe is tried for so long: the caller waits two seconds for each try. */
+#define LOCKED_NS (5 * NS_PER_SECOND)
 #define SELF_FD_BYTES 32
 
 /* A request to a thread. The thread owns it if the caller stops waiting. */
@@ -53,8 +53,8 @@ static long link_run(void *arg)
 	if ((unsigned long)fs.f_type == FUSE_SUPER_MAGIC)
 		return -ENOTSUP;
 	job->locked_pid = locked_memory_find(job->locked_memory_fd);
-	if (job->locked_pid > 0)
-		return -EDEADLK;
+	if (job->locked_pid)
+		return job->locked_pid > 0 ? -EDEADLK : (long)job->locked_pid;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", job->file_fd);
 	probes.path = path;
 	probes.offsets = job->offsets;
@@ -108,7 +108,7 @@ int uprobe_links_make(struct session *session, struct deadline_runner *runner,
 	if (err == -EDEADLK) {
 		session->locked_pid = (uint32_t)job->locked_pid;
 		session->locked_until_ns = time_monotonic_ns() + LOCKED_NS;
-		log_debug("no probes now: pid %u holds the lock of its memory",
+		log_debug("no probes now: the lock of the memory of pid %u is held",
 			  session->locked_pid);
 	}
 	if (err)
