@@ -359,7 +359,7 @@ def memory_locked(context):
     guard = os.fork() # should a probe be made after all, this machine could not fork for ever
     if not guard:
         time.sleep(30)
-        fuse.kill()
+        os.kill(fuse.pid, signal.SIGKILL) # not Popen.kill(): the server is no child of this process
         os._exit(0)
     process = strange(context, "locked", file, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     where = int(process.stdout.readline())

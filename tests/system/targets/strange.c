@@ -26,6 +26,7 @@
 #define LONG 100000
 #define STACK_BYTES (256 * 1024)
 #define LEAVES_BYTES (64 * 1024)
+#define MAPPED_BYTES (1024 * 1024)
 
 static NOINLINE void nap(void)
 {
@@ -111,12 +112,19 @@ static void *mapper(void *arg)
 	}
 }
 
-static void *eager_mapper(void *arg)
+/* Touches the pages if touches is not NULL. */
+static void *eager_mapper(void *touches)
 {
-	for (;;)
-		munmap(mmap(NULL, LEAVES_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
-		       LEAVES_BYTES);
-	return arg;
+	for (;;) {
+		char *va = mmap(NULL, MAPPED_BYTES, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		size_t i;
+
+		for (i = 0; touches && i < MAPPED_BYTES; i += 4096)
+			va[i] = 1;
+		munmap(va, MAPPED_BYTES);
+	}
+	return touches;
 }
 
 static void *mapped(void *arg)
@@ -172,7 +180,7 @@ int main(int argc, char *argv[])
 		start(mapper, NULL, NULL);
 	} else if (!strcmp(way, "mappers")) {
 		for (i = 0; i < 16; i++)
-			start(eager_mapper, NULL, NULL);
+			start(eager_mapper, NULL, i % 2 ? &fd : NULL);
 	} else if (!strcmp(way, "spin")) {
 		start(spinner, NULL, NULL);
 	} else if (!strcmp(way, "flutter")) {
